@@ -1,0 +1,59 @@
+# make lab    the workbench in JupyterLab
+# make test   everything that is tested
+# Both make .venv first; a second run finds it ready.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test browser lint format bench clean
+
+help:
+	@echo "make lab      JupyterLab on notebooks/01-first-strategy.ipynb (ARGS=--no-browser on a headless host)"
+	@echo "make test     unit tests, doctests, README and docs code, notebooks, browser tests (ARGS=... goes to pytest)"
+	@echo "make setup    .venv with everything for users and tests"
+	@echo "make lint     formatting, lint and types"
+	@echo "make format   format the code"
+	@echo "make bench    compile and simulate times of the named cases (ARGS=--json)"
+	@echo "make clean    remove .venv and caches"
+
+setup: $(VENV)/.for-tests
+
+# What users need; no torch.
+$(VENV)/.for-users: pyproject.toml
+	@PYTHON="$(PYTHON)" sh tools/make_venv.sh $(VENV)
+	@echo "Installing Proteus and JupyterLab into $(VENV) (about a minute) ..."
+	@$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.for-tests: $(VENV)/.for-users constraints.txt
+	@echo "Installing what the tests need, torch among it, into $(VENV) (about a minute) ..."
+	@$(PIP) install -e '.[test]' -c constraints.txt
+	@touch $@
+
+lab: $(VENV)/.for-users
+	@$(BIN)/proteus lab $(ARGS)
+
+browser: $(VENV)/.for-tests
+	@$(BIN)/python -m tests.find_browser --install
+
+test: setup browser
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: setup
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.for-users
+	@$(BIN)/proteus bench $(ARGS)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find proteus widgets tests -name __pycache__ -type d -prune -exec rm -rf {} +
