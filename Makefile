@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab test browser lint format bench clean
@@ -19,7 +19,7 @@ help:
 	@echo "make bench    compile and simulate times of the named cases (ARGS=--json)"
 	@echo "make clean    remove .venv and caches"
 
-setup: $(VENV)/.for-tests
+setup: $(VENV)/.for-tests ;@:
 
 # What users need; no torch.
 $(VENV)/.for-users: pyproject.toml
