@@ -1,0 +1,129 @@
+"""``proteus bench``: compile and simulate times of the named cases, each in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from proteus.cli.output import announce, print_json
+from proteus.errors import InputError, unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A strategy whose times are kept an eye on."""
+
+    model: str
+    cluster: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: name → what is simulated.  ResNet-50 and GPT-2 are the paper's settings; GPT-3 is the one of
+#: Megatron-LM's table 1 (Narayanan et al., SC21, arXiv 2104.04473) on 1,024 GPUs.
+CASES = {
+    "resnet50-dp8": Case(
+        model="resnet50", cluster="dgx1-v100:1", settings={"dp": 8, "micro_batch": 32, "global_batch": 256}
+    ),
+    "resnet50-dp32": Case(
+        model="resnet50", cluster="dgx1-v100:4", settings={"dp": 32, "micro_batch": 32, "global_batch": 1024}
+    ),
+    "resnet50-dp64": Case(
+        model="resnet50", cluster="dgx1-v100:8", settings={"dp": 64, "micro_batch": 32, "global_batch": 2048}
+    ),
+    "gpt2-tp2-dp16": Case(
+        model="gpt2", cluster="hc2", settings={"tp": 2, "dp": 16, "micro_batch": 4, "global_batch": 64}
+    ),
+    "llama3-8b-32": Case(
+        model="llama3-8b",
+        cluster="dgx-a100:4",
+        settings={"dp": 4, "tp": 4, "pp": 2, "global_batch": 128, "sequence_parallel": True, "zero": 1},
+    ),
+    "gpt3-175b-1024": Case(
+        model="gpt3-175b",
+        cluster="dgx-a100:128",
+        settings={"tp": 8, "pp": 8, "dp": 16, "micro_batch": 1, "global_batch": 1536},
+    ),
+}
+REPEATS = 5
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "bench",
+        help="compile and simulate times of the named cases",
+        description=f"Median of {REPEATS} warm runs of each case.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--case", action="append", metavar="NAME", help="only this case; may be repeated")
+    parser.add_argument("--json", action="store_true", help="one JSON list of objects on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carry the command out."""
+    names = options.case or list(CASES)
+    for name in names:
+        if name not in CASES:
+            raise InputError(unknown("case", name, CASES))
+    rows = []
+    for name in names:
+        announce(f"running {name}")
+        rows.append(measure_apart(name))
+        if not options.json:
+            print(as_text(rows[-1]))
+    if options.json:
+        print_json(rows)
+    return 0
+
+
+def measure_apart(name: str) -> dict[str, Any]:
+    """Measure a case in a fresh process, so that its peak memory is its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        return pool.submit(measure, name).result()
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Median times of a case, warm, and the peak memory of this process [bytes]."""
+    import resource
+    import sys
+
+    import proteus as pt
+
+    case = CASES[name]
+    model, cluster = pt.models.load(case.model), pt.clusters.load(case.cluster)
+    timings = []
+    for _ in range(1 + REPEATS):
+        tree = pt.StrategyTree(model).parallelize(**case.settings)
+        timings.append(pt.simulate(tree, cluster).timings)
+    warm = timings[1:]  # the first run loads the kernels
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "case": name,
+        "ranks": cluster.num_devices,
+        "tasks": warm[-1]["tasks"],
+        "tasks_run": warm[-1]["tasks_run"],
+        "compile_s": statistics.median(timing["compile_s"] for timing in warm),
+        "simulate_s": statistics.median(timing["simulate_s"] for timing in warm),
+        "peak_bytes": peak if sys.platform == "darwin" else peak * 1024,  # Linux counts KiB
+    }
+
+
+def as_text(row: Mapping[str, Any]) -> str:
+    """A line for people.
+
+    >>> as_text({"case": "a", "ranks": 8, "tasks": 100, "tasks_run": 10, "compile_s": 0.002, "simulate_s": 0.001,
+    ...          "peak_bytes": 2**30})
+    'a                    8 ranks          100 tasks       10 run   compile   2.0 ms   simulate   1.0 ms   1.00 GiB'
+    """
+    return (
+        f"{row['case']:<16} {row['ranks']:>5} ranks {row['tasks']:>12} tasks {row['tasks_run']:>8} run"
+        f"   compile {row['compile_s'] * 1e3:>5.1f} ms   simulate {row['simulate_s'] * 1e3:>5.1f} ms"
+        f"   {row['peak_bytes'] / 2**30:.2f} GiB"
+    )

@@ -1,0 +1,75 @@
+"""``proteus simulate``: one strategy on one cluster."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from proteus.cli.flags import add_strategy_flags, load_cluster, load_tree
+from proteus.cli.output import announce, print_json
+from proteus.files import atomic_write
+
+if TYPE_CHECKING:
+    from proteus.result.result import Result
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "simulate", help="simulate a training step", description="Simulate a training step.", allow_abbrev=False
+    )
+    add_strategy_flags(parser)
+    group = parser.add_argument_group("simulation")
+    group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
+    group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    group.add_argument("--explain", action="store_true", help="also print why the step takes as long as it does")
+    group.add_argument("--trace", metavar="FILE", help="write a Chrome trace (.json or .json.gz) that Perfetto opens")
+    group.add_argument("--html", metavar="FILE", help="write a report that opens offline in a browser")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carry the command out."""
+    import proteus as pt
+    from proteus.htae.engine import warm_up
+
+    cluster = load_cluster(options.cluster, options)
+    tree = load_tree(options)
+    warm_up(announce)
+    result = pt.simulate(tree, cluster, sharing=not options.no_sharing, overlap=not options.no_overlap)
+    if options.trace:
+        with atomic_write(options.trace) as temporary:
+            result.to_chrome_trace(temporary)
+    if options.html:
+        with atomic_write(options.html) as temporary:
+            result.to_html(temporary)
+    if options.json:
+        print_json(summary(result))
+    else:
+        print(result)
+        if options.explain:
+            print(result.explain())
+    return 0
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """The numbers of a result that scripts read; documented in docs/cli.md."""
+    speed = {"samples_per_s": result.samples_per_s}
+    if result.tokens_per_s is not None:
+        speed["tokens_per_s"] = result.tokens_per_s
+    return {
+        "model": result.model.name,
+        "cluster": result.cluster.name,
+        "devices": result.cluster.num_devices,
+        "step_time_s": result.step_time_s,
+        **speed,
+        "mfu": result.mfu,
+        "peak_memory_bytes": result.peak_memory_bytes,
+        "fits": result.fits,
+        "bubble_fraction": result.bubble_fraction,
+        "exposed_comm_s": result.exposed_comm_s,
+        "assumptions": list(result.assumptions),
+        "timings": result.timings,
+    }
