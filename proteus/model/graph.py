@@ -1,0 +1,398 @@
+"""The model: ops over named dims, grouped in blocks.
+
+A model is a chain of *blocks* (embedding, a transformer layer, a residual
+unit, the head).  Equal blocks are one :class:`Block` with a count, so a
+96-layer model is one block, not 96 copies.  Inside a block every op is an
+*iteration space*: a set of named dims, of which each operand indexes some
+(the paper's section IV calls them the splittable dimensions)::
+
+    attention.qkv    batch  seq  hidden  kv_heads  q_per_kv  two  head_dim
+                     par    par  red     par       par       ind  ind
+    x                [batch, seq, hidden]
+    weight.q         [kv_heads, q_per_kv, head_dim, hidden]
+    weight.kv        [kv_heads, two, head_dim, hidden]
+    q                [batch, seq, kv_heads, q_per_kv, head_dim]
+    kv               [batch, seq, kv_heads, two, head_dim]
+
+What a partition of the op does to its operands follows from this table
+alone: an operand that indexes a partitioned dim is sharded along it, one
+that does not is replicated (and its gradient is a partial sum), and a
+partitioned reduction dim makes every output a partial sum.  (`kv` does not
+index ``q_per_kv``: cut it, and every part computes the same `kv`.)
+
+Order of operands
+-----------------
+``LINEAR``
+    inputs ``(x, weight, ..., bias, ...)``, as many weights as outputs and
+    either no bias or as many; output ``i`` is ``x`` times weight ``i``.
+``CONV2D``
+    inputs ``(x, weight)``; ``x`` is ``[batch, channels, height, width]``.
+``ATTENTION``
+    ``form="gqa"``: inputs ``(q, kv)``, ``two`` being key and value;
+    ``form="mla"``: inputs ``(q_nope, q_rope, k_nope, k_rope, v)``, the
+    scores being the sum of both products, ``k_rope`` shared by all heads.
+    Queries run along ``seq``; keys and values are read along ``kv_seq``,
+    a dim of its own, so that cutting ``seq`` cuts the rows only.
+``ADD``, ``DROPOUT``, ``ACTIVATION``
+    activations first, then at most one bias (a parameter), which is added
+    before anything else.
+``ROUTER``, ``DISPATCH``, ``COMBINE``
+    logits to gates; ``(x, gates)`` to slots; ``(slots, gates)`` to tokens.
+
+Where a bias stands
+-------------------
+A cut reduction dim makes every part yield a partial sum, and a bias added
+by every part would count several times.  So an op that adds its own bias
+(``attention.qkv``, ``mlp.fc1``) marks its reduction dims indivisible, and
+where cutting the reduction is the point (``attention.proj``, ``mlp.fc2``)
+the bias is an input of the ``DROPOUT``, ``ACTIVATION`` or ``ADD`` after it,
+as in Megatron's ``bias_dropout_add``.
+
+Sizes
+-----
+Sizes are per sample: the dim ``batch`` has size 1 here and gets its real
+size (the micro-batch times the data-parallel degree) when a strategy is
+compiled.  A dim in :attr:`Block.derived` follows others: MoE's ``slots``
+(places in an expert's queue) come from ``(batch, seq)``.  Its size here is
+for one sample, it grows with the batch, a rank with 1/n of the tokens has
+1/n of the slots, and so in ``DISPATCH`` and ``COMBINE`` it is sharded by
+whatever axes shard ``batch`` and ``seq`` and is never cut on its own; to
+every other op it is a dim like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from proteus.errors import ModelError
+
+BATCH = "batch"
+
+
+class Role(StrEnum):
+    """What cutting a dim of an op does."""
+
+    PARALLEL = "parallel"  # the op runs on its chunk alone
+    REDUCTION = "reduction"  # every part yields a partial sum
+    INDIVISIBLE = "indivisible"  # the op needs the whole dim
+
+
+class OpKind(StrEnum):
+    """The ops of the zoo. Numeric meaning: ``adapters.numeric``; cost: ``costs``."""
+
+    LINEAR = "linear"  # einsum of x and each weight (+ bias); grouped when a dim is in x, weight and y
+    MATMUL = "matmul"  # einsum of two activations
+    EMBEDDING = "embedding"  # rows of weight[vocab, hidden] by token id
+    POSITION = "position"  # add a learned position table to x
+    ATTENTION = "attention"  # softmax(q k^T) v; attrs: form = gqa | mla, causal, rope, dropout
+    LAYER_NORM = "layer_norm"
+    RMS_NORM = "rms_norm"
+    BATCH_NORM = "batch_norm"  # statistics over the local batch, as DDP does
+    GROUP_NORM = "group_norm"
+    ACTIVATION = "activation"  # attrs: function = gelu | relu | silu | swiglu | geglu | sigmoid | tanh
+    DROPOUT = "dropout"
+    ADD = "add"
+    CONV2D = "conv2d"
+    POOL2D = "pool2d"  # attrs: function = max | average, kernel, stride, padding
+    RESHAPE = "reshape"  # no arithmetic; attrs: merge = {new dim: (old dims, outermost first)}, the rest is permuted
+    CONCAT = "concat"  # along attrs dim, each input's own size of it; an input without that dim is one row
+    SELECT = "select"  # one index of a dim; attrs: dim, index
+    INTERACTION = "interaction"  # DLRM: pairwise dot products
+    EMBEDDING_BAG = "embedding_bag"  # DLRM: sum of rows per table
+    ROUTER = "router"  # MoE: gates (0 where not chosen) from logits; attrs: topk, function, normalize
+    DISPATCH = "dispatch"  # MoE: tokens to expert slots; attrs: topk, capacity_factor, dropless
+    COMBINE = "combine"  # MoE: expert slots back to tokens, weighted; attrs as DISPATCH
+    MAX = "max"  # over a reduction dim; yields Partial(max)
+    SUM_EXP = "sum_exp"  # sum over vocab of exp(logits - max)
+    PICK = "pick"  # logits at the label
+    CROSS_ENTROPY = "cross_entropy"  # mean over tokens of log(sum_exp) + max - picked
+    LOSS = "loss"  # any other mean loss; attrs: function = mse | bce
+
+
+TensorKind = Literal["parameter", "activation", "input", "saved"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A tensor of a block.
+
+    Parameters
+    ----------
+    dims
+        Names of its dims; sizes stand in :attr:`Block.dims`.
+    kind
+        ``input`` tensors (tokens, labels, images) come from the data loader
+        of whatever rank needs them and have no gradient.  ``saved`` tensors
+        are what an op writes for its own backward alone (a dropout mask, the
+        log-sum-exp of attention); their dims are dims of that op.
+    dtype
+        None means the precision of the run (bf16, ...); a name fixes it.
+    tied_to
+        Full path of the parameter that this one *is* (a tied embedding).
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    kind: TensorKind = "activation"
+    dtype: str | None = None
+    tied_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """One dim of an op's iteration space."""
+
+    size: int
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How an op indexes one tensor: one dim of the op per dim of the tensor.
+
+    Usually the names are equal.  They differ where an op needs the same dim
+    twice: attention reads k and v, whose dim is ``seq``, along ``kv_seq``.
+    """
+
+    tensor: str
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What autograd keeps of an op for its backward.
+
+    A tensor that several ops save is kept once.  `bytes_per_element`
+    overrides the dtype of the tensor.
+    """
+
+    tensor: str
+    bytes_per_element: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """An op as an iteration space; see the module docstring.
+
+    `name` is the path inside the block, e.g. ``attention.qkv``; the tree
+    shows the same path.  `selective` marks what "selective" recomputation
+    drops (attention's core, in Megatron's sense).  `saves_unfused` is what a
+    chain of separate kernels keeps in place of `saves` (softmax probabilities
+    and their dropout mask); it is empty where fusing changes nothing.
+    """
+
+    name: str
+    kind: OpKind
+    dims: Mapping[str, Dim]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    saves: tuple[Saved, ...] = ()
+    saves_unfused: tuple[Saved, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    selective: bool = False
+
+    def sizes(self) -> dict[str, int]:
+        return {name: dim.size for name, dim in self.dims.items()}
+
+    def flop(self, sizes: Mapping[str, int] | None = None) -> float:
+        """Forward multiply-adds times two [FLOP], by convention matmuls only.
+
+        `sizes` are local sizes of the op's dims (all of them); None means
+        the undivided op for one sample.  Attention counts the full square;
+        halve it for the causal convention.
+        """
+        at = self.sizes() if sizes is None else sizes
+        match self.kind:
+            case OpKind.LINEAR:
+                return sum(2.0 * math.prod(at[d] for d in dims) for dims in self.products())
+            case OpKind.MATMUL:
+                return 2.0 * math.prod(at[name] for name in self.dims)
+            case OpKind.CONV2D:
+                kernel = self.attrs["kernel"]
+                points = math.prod(at[d] for d in self.outputs[0].dims)
+                per_group = at[self.inputs[0].dims[1]] / self.attrs.get("groups", 1)
+                return 2.0 * points * per_group * kernel[0] * kernel[1]
+            case OpKind.ATTENTION:
+                out = self.outputs[0].dims
+                rows = math.prod(at[d] for d in out[:-1])
+                # q k^T along the query dims, p v along the value dim: MLA's are of different size
+                widths = [at[q.dims[-1]] for q in self.queries()] + [at[out[-1]]]
+                return 2.0 * rows * at["kv_seq"] * sum(widths)
+            case OpKind.INTERACTION:
+                return 2.0 * at["batch"] * at["features"] ** 2 * at["embedding_dim"]
+            case _:
+                return 0.0
+
+    def products(self) -> tuple[tuple[str, ...], ...]:
+        """The dims of each matrix product of a ``LINEAR``: those of x, its weight and its output."""
+        x, weights = self.inputs[0], self.inputs[1 : 1 + len(self.outputs)]
+        return tuple(
+            tuple(d for d in self.dims if d in {*x.dims, *weight.dims, *out.dims})
+            for weight, out in zip(weights, self.outputs, strict=True)
+        )
+
+    def queries(self) -> tuple[Operand, ...]:
+        """The query operands of an ``ATTENTION``; see the module docstring."""
+        return self.inputs[: 2 if self.attrs.get("form") == "mla" else 1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """`count` equal copies, in a chain, of a small graph of ops.
+
+    Parameters
+    ----------
+    name
+        ``layers`` (its copies are ``layers.0``, ``layers.1``, ...) or, for a
+        block with count 1 and `indexed` false, the path itself: ``embedding``.
+    dims
+        Sizes of all dim names of the block, ``batch`` being 1.
+    inputs, outputs
+        Names of the tensors handed over from the block before and to the
+        block after, matched by position.
+    first
+        Index of the first copy: ResNet's ``layer1.0`` is a block of its own
+        and ``layer1.1``, ``layer1.2`` are two copies that start at 1.
+    derived
+        Dims whose size follows from others; see the module docstring.
+    """
+
+    name: str
+    count: int = 1
+    indexed: bool = True
+    first: int = 0
+    dims: Mapping[str, int]
+    tensors: Mapping[str, Tensor]
+    ops: tuple[Op, ...]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def path(self, index: int = 0) -> str:
+        return f"{self.name}.{self.first + index}" if self.indexed else self.name
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        return tuple(self.dims[dim] for dim in self.tensors[tensor].dims)
+
+    def parameters(self) -> Iterator[Tensor]:
+        return (tensor for tensor in self.tensors.values() if tensor.kind == "parameter")
+
+    def num_params(self) -> int:
+        """Parameters of one copy; a tied parameter counts where it is owned."""
+        return sum(math.prod(self.shape(p.name)) for p in self.parameters() if p.tied_to is None)
+
+    def validate(self) -> None:
+        """Raise :class:`ModelError` where the block contradicts itself."""
+        for name, tensor in self.tensors.items():
+            if name != tensor.name:
+                raise ModelError(f"{self.name}: tensor {tensor.name} is listed as {name!r}")
+            missing = [dim for dim in tensor.dims if dim not in self.dims]
+            if missing:
+                raise ModelError(f"{self.name}: tensor {name} uses dim {missing[0]!r}, which has no size")
+        names = [op.name for op in self.ops]
+        if len(set(names)) != len(names):
+            raise ModelError(f"{self.name}: two ops are named {next(n for n in names if names.count(n) > 1)!r}")
+        known = set(self.inputs) | {t.name for t in self.tensors.values() if t.kind in ("parameter", "input")}
+        for op in self.ops:
+            self._validate_op(op, known)
+            known |= {operand.tensor for operand in op.outputs}
+        lost = [name for name in self.outputs if name not in known]
+        if lost:
+            raise ModelError(f"{self.name}: output {lost[0]!r} is never written")
+
+    def _validate_op(self, op: Op, known: set[str]) -> None:
+        where = f"{self.name}.{op.name}"
+        for operand in op.inputs:
+            if operand.tensor not in known:
+                raise ModelError(f"{where}: reads {operand.tensor!r} before it is written")
+        for operand in op.outputs:
+            if operand.tensor in known or self.tensors[operand.tensor].kind != "activation":
+                raise ModelError(f"{where}: writes {operand.tensor!r}, which is written already or no activation")
+        for operand in (*op.inputs, *op.outputs):
+            tensor = self.tensors[operand.tensor]
+            if len(tensor.dims) != len(operand.dims):
+                raise ModelError(f"{where}: {operand.tensor} has dims {tensor.dims}, indexed by {operand.dims}")
+            if len(set(operand.dims)) != len(operand.dims):
+                raise ModelError(f"{where}: {operand.tensor} is indexed twice by one dim: {operand.dims}")
+            for own, dim in zip(tensor.dims, operand.dims, strict=True):
+                if dim not in op.dims or op.dims[dim].size != self.dims[own]:
+                    raise ModelError(f"{where}: dim {dim!r} of {operand.tensor} does not fit {own}={self.dims[own]}")
+        for saved in (*op.saves, *op.saves_unfused):
+            tensor = self.tensors[saved.tensor]
+            if tensor.kind == "saved":
+                foreign = [dim for dim in tensor.dims if dim not in op.dims]
+                if foreign:
+                    raise ModelError(f"{where}: saves {saved.tensor}, whose dim {foreign[0]!r} the op does not have")
+            elif all(saved.tensor != operand.tensor for operand in (*op.inputs, *op.outputs)):
+                raise ModelError(f"{where}: saves {saved.tensor!r}, which it neither reads nor writes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A chain of blocks.
+
+    Parameters
+    ----------
+    seq
+        Tokens per sample; 1 for models without a sequence.
+    facts
+        What the config said: hidden, layers, heads, kv_heads, ffn, vocab, ...
+        For messages, tables and FLOP conventions; the graph does not need it.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    seq: int = 1
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_params(self) -> int:
+        return sum(block.num_params() * block.count for block in self.blocks)
+
+    @property
+    def num_blocks(self) -> int:
+        return sum(block.count for block in self.blocks)
+
+    def flop(self) -> float:
+        """Forward FLOP of one sample (matmuls, full attention)."""
+        return sum(op.flop() * block.count for block in self.blocks for op in block.ops)
+
+    def parameter_paths(self) -> dict[str, int]:
+        """Elements of every parameter by full path, tied ones excluded."""
+        return {
+            f"{block.path(i)}.{p.name}": math.prod(block.shape(p.name))
+            for block in self.blocks
+            for i in range(block.count)
+            for p in block.parameters()
+            if p.tied_to is None
+        }
+
+    def validate(self) -> None:
+        """Raise :class:`ModelError` where a block or the chain contradicts itself."""
+        for block in self.blocks:
+            block.validate()
+        paths = [block.path(i) for block in self.blocks for i in range(block.count)]
+        if len(set(paths)) != len(paths):
+            raise ModelError(f"{self.name}: two blocks have the path {next(p for p in paths if paths.count(p) > 1)!r}")
+        owned = self.parameter_paths()
+        for block in self.blocks:
+            for tensor in block.parameters():
+                if tensor.tied_to is not None and owned.get(tensor.tied_to) != math.prod(block.shape(tensor.name)):
+                    raise ModelError(f"{block.name}: {tensor.name} is tied to {tensor.tied_to!r}: absent or of other size")
+            if block.count > 1 and [block.shape(t) for t in block.outputs] != [block.shape(t) for t in block.inputs]:
+                raise ModelError(f"{block.name}×{block.count}: its outputs {block.outputs} do not fit its inputs")
+        for before, after in zip(self.blocks, self.blocks[1:], strict=False):
+            if [before.shape(t) for t in before.outputs] != [after.shape(t) for t in after.inputs]:
+                raise ModelError(
+                    f"{before.name} hands over {before.outputs}, {after.name} takes {after.inputs}: shapes differ"
+                )
+
+    def __repr__(self) -> str:
+        from proteus.units import format_count
+
+        blocks = " → ".join(f"{b.name}×{b.count}" if b.count > 1 else b.name for b in self.blocks)
+        return f"Model({self.name}: {format_count(self.num_params)} parameters; {blocks})"

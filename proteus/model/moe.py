@@ -1,0 +1,117 @@
+"""A mixture of experts as ops: route, dispatch, grouped MLP, combine.
+
+::
+
+    x [batch, seq, hidden] ── router ── gate ─── gates [batch, seq, experts]
+      └── dispatch ── [experts, slots, hidden]       │
+                        └ experts.gate_up, activation, experts.fc2
+                                        └── combine ─┴── [batch, seq, hidden]
+
+Tokens cut over a mesh axis give ``slots`` cut over that axis; experts cut
+over it want ``experts`` cut.  The mismatch between the two is expert
+parallelism's all_to_all, which the compiler finds by itself.
+"""
+
+from __future__ import annotations
+
+from proteus.model.builder import BlockBuilder
+from proteus.model.graph import OpKind
+from proteus.model.layer import add_mlp, add_sum
+from proteus.model.spec import Experts, TransformerSpec
+
+_TOKENS = "batch seq hidden"
+
+
+def add_experts(b: BlockBuilder, x: str, spec: TransformerSpec, experts: Experts) -> tuple[str, str | None]:
+    """From normed x to the mixture's output; there is no bias left to add."""
+    gates = _add_gates(b, x, experts)
+    attrs = {"topk": experts.topk, "capacity_factor": experts.capacity_factor, "dropless": experts.dropless}
+    slots = b.op(
+        "mlp.dispatch",
+        OpKind.DISPATCH,
+        "batch seq hidden experts slots",
+        [x, gates],
+        "experts slots hidden",
+        saves=[gates],
+        **attrs,
+    )
+    done = _add_expert_mlp(b, slots, spec)
+    out = b.op(
+        "mlp.combine",
+        OpKind.COMBINE,
+        "batch seq hidden slots | experts",
+        [done, gates],
+        _TOKENS,
+        saves=[done, gates],
+        **attrs,
+    )
+    if not experts.shared_ffn:
+        return out, None
+    shared, bias = add_mlp(b, x, spec, "mlp.shared", "shared_ffn")
+    if experts.shared_gate:
+        shared = _add_shared_gate(b, x, shared)
+    return add_sum(b, "mlp.sum", [out, shared], bias), None
+
+
+def _add_gates(b: BlockBuilder, x: str, experts: Experts) -> str:
+    dims = "batch seq experts"
+    weight = b.parameter("mlp.router.weight", "experts hidden")
+    # every token chooses among all experts, so their dim stays whole here
+    logits = b.op("mlp.router", OpKind.LINEAR, "batch seq | hidden | experts", [x, weight], dims, saves=[x], dtype="fp32")
+    operands = [logits]
+    if experts.score_bias:
+        operands.append(b.parameter("mlp.gate.score_bias", "experts", dtype="fp32"))
+    return b.op(
+        "mlp.gate",
+        OpKind.ROUTER,
+        "batch seq | | experts",
+        operands,
+        dims,
+        saves=[logits],
+        dtype="fp32",
+        topk=experts.topk,
+        function=experts.router,
+        normalize=experts.normalize,
+    )
+
+
+def _add_expert_mlp(b: BlockBuilder, slots: str, spec: TransformerSpec) -> str:
+    two = " two" if spec.gated else ""
+    name = "mlp.experts.gate_up" if spec.gated else "mlp.experts.fc1"
+    weight = b.parameter(f"{name}.weight", f"experts{two} expert_ffn hidden")
+    inner = f"experts slots{two} expert_ffn"
+    up = b.op(
+        name,
+        OpKind.LINEAR,
+        f"experts slots expert_ffn | hidden |{two}",
+        [slots, weight],
+        inner,
+        saves=[slots],
+    )
+    active = b.op(
+        "mlp.experts.activation",
+        OpKind.ACTIVATION,
+        f"experts slots expert_ffn | |{two}",
+        [up],
+        "experts slots expert_ffn",
+        saves=[up],
+        function=spec.activation,
+    )
+    weight = b.parameter("mlp.experts.fc2.weight", "experts hidden expert_ffn")
+    roles = "experts slots hidden | expert_ffn"
+    return b.op("mlp.experts.fc2", OpKind.LINEAR, roles, [active, weight], "experts slots hidden", saves=[active])
+
+
+def _add_shared_gate(b: BlockBuilder, x: str, shared: str) -> str:
+    """Qwen2-MoE: the shared expert times the sigmoid of one score per token."""
+    weight = b.parameter("mlp.shared.gate.weight", "hidden")
+    score = b.op("mlp.shared.gate", OpKind.LINEAR, "batch seq | hidden", [x, weight], "batch seq", saves=[x])
+    return b.op(
+        "mlp.shared.scale",
+        OpKind.ACTIVATION,
+        _TOKENS,
+        [score, shared],
+        _TOKENS,
+        saves=[score, shared],
+        function="sigmoid_scale",
+    )

@@ -1,0 +1,189 @@
+"""The dims of a transformer, as one value; ``data/transformers.yaml`` holds the published ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from proteus.errors import ModelError
+
+Head = Literal["lm", "pooler", "mlm", "pretraining", "classifier"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434 section 2.1).
+
+    `q_rank` None means that queries are not compressed (V2-Lite).
+    """
+
+    q_rank: int | None
+    kv_rank: int
+    nope_dim: int
+    rope_dim: int
+    v_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """The mixture of a sparse layer.
+
+    `capacity_factor` is the number of slots over the balanced number;
+    `dropless` gives every expert a slot for every token, empty where the
+    router chose otherwise, so that no token is ever lost.
+    """
+
+    num: int
+    topk: int
+    ffn: int
+    shared_ffn: int = 0
+    shared_gate: bool = False
+    router: Literal["softmax", "sigmoid"] = "softmax"
+    normalize: bool = True
+    score_bias: bool = False
+    capacity_factor: float = 1.0
+    dropless: bool = False
+    dense_layers: int = 0
+
+    def slots(self, tokens: int) -> int:
+        """Slots of one expert for `tokens` tokens."""
+        if self.dropless:
+            return tokens
+        return max(1, -(-int(tokens * self.topk * self.capacity_factor) // self.num))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patches:
+    """How a vision transformer cuts its image into tokens (plus a class token)."""
+
+    image: int
+    patch: int
+    channels: int = 3
+
+    @property
+    def side(self) -> int:
+        return self.image // self.patch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerSpec:
+    """Everything that distinguishes one transformer from another.
+
+    Parameters
+    ----------
+    seq
+        Tokens per sample.
+    head_dim
+        None means ``hidden / heads``.
+    positions
+        Rows of the learned position table; None where there is none.
+    rope
+        Whether attention rotates its queries and keys.
+    norm_first
+        Pre-norm (GPT) or post-norm (BERT).
+    parallel_residual
+        Attention and MLP both read the layer's input (GPT-NeoX, Falcon);
+        with `shared_norm` through the same norm (Falcon-7B).
+    head
+        What stands after the layers: ``lm`` predicts every token; the BERT
+        heads are ``pooler`` (the encoder as fine-tuned, a mean loss on its
+        pooled output), ``mlm`` and ``pretraining`` (mlm plus next sentence);
+        ``classifier`` reads the class token of a vision transformer.
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    ffn: int
+    vocab: int
+    seq: int
+    positions: int | None = None
+    rope: bool = False
+    norm: Literal["layer_norm", "rms_norm"] = "rms_norm"
+    norm_bias: bool = True
+    norm_first: bool = True
+    embedding_norm: bool = False
+    final_norm: bool = True
+    qk_norm: bool = False
+    activation: Literal["gelu", "relu", "silu", "swiglu", "geglu"] = "swiglu"
+    qkv_bias: bool = False
+    proj_bias: bool = False
+    mlp_bias: bool = False
+    tied: bool = False
+    causal: bool = True
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    token_types: int = 0
+    parallel_residual: bool = False
+    shared_norm: bool = False
+    head: Head = "lm"
+    latent: LatentAttention | None = None
+    experts: Experts | None = None
+    patches: Patches | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "heads", "ffn", "vocab", "seq"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ModelError(f"{self.name}: {name}={value!r}; it must be a whole number, at least 1")
+        if self.head_dim is None and self.hidden % self.heads:
+            raise ModelError(
+                f"{self.name}: hidden={self.hidden} is no multiple of heads={self.heads}; give head_dim as well"
+            )
+        if self.heads % self.num_kv_heads:
+            raise ModelError(f"{self.name}: heads={self.heads} is no multiple of kv_heads={self.num_kv_heads}")
+        if self.positions is not None and self.seq > self.positions:
+            raise ModelError(
+                f"{self.name}: seq={self.seq} is more than its {self.positions} learned positions; "
+                f"choose seq at most {self.positions}"
+            )
+        if self.experts is not None and not 1 <= self.experts.topk <= self.experts.num:
+            raise ModelError(f"{self.name}: topk={self.experts.topk} of {self.experts.num} experts")
+
+    @property
+    def num_kv_heads(self) -> int:
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def size_per_head(self) -> int:
+        return self.hidden // self.heads if self.head_dim is None else self.head_dim
+
+    @property
+    def gated(self) -> bool:
+        """Whether fc1 yields a gate and a value."""
+        return self.activation in ("swiglu", "geglu")
+
+    def dims(self) -> dict[str, int]:
+        """Sizes of the dims that a layer uses, for one sample."""
+        sizes = {
+            "batch": 1,
+            "seq": self.seq,
+            "kv_seq": self.seq,
+            "hidden": self.hidden,
+            "kv_heads": self.num_kv_heads,
+            "q_per_kv": self.heads // self.num_kv_heads,
+            "two": 2,
+            "head_dim": self.size_per_head,
+            "ffn": self.ffn,
+        }
+        if self.latent is not None:
+            latent = self.latent
+            sizes |= {"nope_dim": latent.nope_dim, "rope_dim": latent.rope_dim, "v_dim": latent.v_dim}
+            sizes |= {"kv_rank": latent.kv_rank, "q_rank": latent.q_rank or self.hidden}
+        return sizes
+
+    def facts(self) -> dict[str, Any]:
+        """What a table or a message may want to say of the model."""
+        told: dict[str, Any] = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("latent", "experts", "patches", "name")
+        }
+        told |= {"kv_heads": self.num_kv_heads, "head_dim": self.size_per_head, "family": "transformer"}
+        if self.experts is not None:
+            told |= {"experts": self.experts.num, "topk": self.experts.topk, "expert_ffn": self.experts.ffn}
+            told |= {"shared_ffn": self.experts.shared_ffn, "dense_layers": self.experts.dense_layers}
+        return told
