@@ -1,0 +1,135 @@
+"""The shapes of groups: all that the cost of a collective depends on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proteus.cluster.cluster import Cluster
+from proteus.cluster.kinds import LinkKind
+from proteus.costs.collectives import Algorithm, Collective, GroupShape
+from proteus.costs.flows import flows
+from proteus.costs.patterns import Pattern, is_networked, local_plan, networked_plan, patterns
+
+#: groups of one pattern that are looked at for the rate of a healthy one
+_SAMPLED_GROUPS = 16
+#: hosts that stand for all when a group spans more
+_SAMPLED_HOSTS = 64
+#: oldest and newest PCIe generation with fitted numbers
+_PCIE_FITTED = (3, 5)
+_NVLINK_GENERATIONS = {
+    "pascal": "nvlink1",
+    "volta": "nvlink2",
+    "turing": "nvlink2",
+    "ampere": "nvlink3",
+    "ada": "nvlink3",
+    "hopper": "nvlink4",
+    "blackwell": "nvlink5",
+}
+
+
+def group_shapes(groups: np.ndarray, cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
+    """The distinct shapes among `groups`, and the one of each group.
+
+    Parameters
+    ----------
+    groups
+        int[groups, n]: ranks.
+
+    Returns
+    -------
+    shapes, index
+        ``index`` is int32[groups] into ``shapes``.
+    """
+    groups = np.atleast_2d(np.asarray(groups))
+    shapes: dict[GroupShape, int] = {}
+    index = np.empty(len(groups), np.int32)
+    for pattern in patterns(groups, cluster):
+        shape = _shape(pattern, cluster)
+        index[pattern.rows] = shapes.setdefault(shape, len(shapes))
+    return tuple(shapes), index
+
+
+def _shape(pattern: Pattern, cluster: Cluster) -> GroupShape:
+    n = pattern.members.shape[1]
+    if n == 1:
+        return GroupShape(
+            num_ranks=1, num_hosts=1, ranks_per_host=1, intra="pcie3", inter="ib", rings=1, local_rings=1, rails=1,
+            is_regular=True, nvls=False, rates_Bps=(),
+        )  # fmt: skip
+    networked = is_networked(pattern, cluster)
+    regular = pattern.is_regular
+    per_host = int(pattern.counts.max()) if networked else n
+    rings = rails = local_rings = 1
+    if not networked:
+        rings = len(local_plan(pattern.members[0], cluster).paths)
+    elif regular:
+        rings = rails = len(networked_plan(pattern, cluster).paths)
+        local_rings = len(local_plan(pattern.by_host()[0, 0], cluster).paths)
+    intra = _intra_family(pattern, cluster)
+    nvls = bool(cluster.nvls) and intra.startswith("nvlink") and per_host > 1
+    shape = GroupShape(
+        num_ranks=n, num_hosts=pattern.num_hosts if networked else 1, ranks_per_host=per_host, intra=intra,
+        inter=_inter_family(cluster), rings=rings, local_rings=local_rings, rails=rails, is_regular=regular or
+        not networked, nvls=nvls, rates_Bps=(),
+    )  # fmt: skip
+    return shape.with_rates(_rates(pattern, shape, cluster))
+
+
+_DRAWN = (
+    (Algorithm.RING, Collective.ALL_REDUCE),
+    (Algorithm.TREE, Collective.ALL_REDUCE),
+    (Algorithm.NVLS, Collective.ALL_REDUCE),
+    (Algorithm.NVLS_TREE, Collective.ALL_REDUCE),
+    (Algorithm.HIERARCHICAL, Collective.ALL_REDUCE),
+    (Algorithm.PAIRS, Collective.ALL_TO_ALL),
+    (Algorithm.ROOTED, Collective.GATHER),
+    (Algorithm.P2P, Collective.SEND),
+)
+
+
+def _rates(pattern: Pattern, shape: GroupShape, cluster: Cluster) -> tuple[tuple[Algorithm, float], ...]:
+    """Of every algorithm: the rate of one flow in the healthiest of some groups of the pattern."""
+    sample = pattern.sample(groups=_SAMPLED_GROUPS if cluster.faults else 1, hosts=_SAMPLED_HOSTS)
+    rates = []
+    for algorithm, kind in _DRAWN:
+        if not shape.can_run(algorithm):
+            continue
+        found = flows(kind, algorithm, sample.members, cluster)
+        rate = float(found.rates_Bps(len(sample.members), cluster.link_capacity_Bps).max())
+        # Flows that a larger group would add on the links of one rank.
+        if algorithm is Algorithm.PAIRS:
+            rate *= _peers(sample) / _peers(pattern)
+        elif algorithm is Algorithm.ROOTED:
+            rate *= (sample.members.shape[1] - 1) / (shape.num_ranks - 1)
+        elif algorithm is Algorithm.HIERARCHICAL:
+            rate *= sample.num_hosts / pattern.num_hosts
+        rates.append((algorithm, rate))
+    return tuple(rates)
+
+
+def _peers(pattern: Pattern) -> int:
+    n, own = pattern.members.shape[1], int(pattern.counts.max())
+    return n - own or n - 1
+
+
+def _intra_family(pattern: Pattern, cluster: Cluster) -> str:
+    first = pattern.members[0]
+    gpu = cluster.gpu(int(first[0]))
+    busiest = int(pattern.counts.argmax())
+    here = first[pattern.starts[busiest] :][: pattern.counts[busiest]]
+    if len(here) == 1:  # nothing to see: the host's own best neighbours
+        here = np.flatnonzero(cluster.host_of(np.arange(cluster.num_devices)) == cluster.host_of(here)[0])
+        here = here[:2]
+    if len(here) > 1:
+        routes = cluster.routes(here, np.roll(here, -1))
+        kinds = set(cluster.link_kind[routes[routes >= 0]].tolist())
+        if kinds <= {LinkKind.NVLINK, LinkKind.NVSWITCH}:
+            return _NVLINK_GENERATIONS.get(gpu.generation, "nvlink4")
+        if kinds <= {LinkKind.XGMI}:
+            return "xgmi"
+    oldest, newest = _PCIE_FITTED
+    return f"pcie{min(max(gpu.pcie_gen, oldest), newest)}"
+
+
+def _inter_family(cluster: Cluster) -> str:
+    return str(getattr(cluster.fabric, "family", "ib"))
