@@ -1,0 +1,394 @@
+"""A cluster: hosts, the fabric between them, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from proteus.cluster import gpus
+from proteus.cluster.columns import Columns, build_columns, leaf_link_name
+from proteus.cluster.fabric import Fabric
+from proteus.cluster.faults import Faults
+from proteus.cluster.gpu import Gpu
+from proteus.cluster.host import Host
+from proteus.cluster.kinds import LinkKind
+from proteus.errors import TopologyError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from proteus.cluster.survey import Survey
+
+#: generations whose NVSwitch reduces in the switch (NVLink SHARP, NVIDIA's NVLS)
+_NVLS_GENERATIONS = ("hopper", "blackwell")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Hosts of equally many GPUs, numbered through host by host.
+
+    Parameters
+    ----------
+    name
+        Shown in results.
+    runs
+        ``(host, count)``: equal hosts that follow each other.
+    fabric
+        The network between the hosts.
+    faults
+        Slow devices and links.
+    survey
+        What the file said that it was read from, or None.
+
+    Examples
+    --------
+    >>> from proteus.cluster import clusters
+    >>> cluster = clusters.load("dgx-a100", nodes=2)
+    >>> cluster
+    Cluster(dgx-a100: 2 hosts x 8 a100-80gb)
+    >>> [cluster.link_name(i) for i in cluster.routes([0], [9])[0] if i >= 0]
+    ['host0/gpu0->pcie0', 'host0/nic0->net', 'host1/net->nic1', 'host1/pcie0->gpu1']
+    """
+
+    name: str
+    runs: tuple[tuple[Host, int], ...]
+    fabric: Fabric = Fabric()
+    faults: Faults = Faults()
+    survey: Survey | None = None
+    _columns: Columns = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        counts = [count for _, count in self.runs]
+        if not counts or min(counts) < 1:
+            raise TopologyError(f"{self.name}: {counts} hosts; a cluster needs at least 1")
+        widths = sorted({host.num_gpus for host, _ in self.runs})
+        if len(widths) > 1:
+            raise TopologyError(f"{self.name}: hosts of {widths} GPUs; all hosts of a cluster need equally many")
+        if self.num_hosts > 1:
+            for host, _ in self.runs:
+                if min(host.nic_of_gpu) < 0:
+                    raise TopologyError(f"{self.name}: {host.name} has no NIC; {self.num_hosts} hosts need one each")
+        for device, _ in self.faults.slow_devices:
+            self._check_device(device)
+        object.__setattr__(self, "_columns", build_columns(self.runs, self.fabric, self.faults))
+
+    def __repr__(self) -> str:
+        what = ", ".join(
+            f"{count} host{'s' * (count > 1)} x {host.num_gpus} {_kinds(host)}" for host, count in self.runs
+        )
+        return f"Cluster({self.name}: {what}{', with faults' if self.faults else ''})"
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.runs, self.fabric, self.faults))
+
+    # -- devices ---------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> Host:
+        """The first host; the only kind unless hosts differ."""
+        return self.runs[0][0]
+
+    @property
+    def num_hosts(self) -> int:
+        return sum(count for _, count in self.runs)
+
+    @property
+    def devices_per_host(self) -> int:
+        return self.host.num_gpus
+
+    @property
+    def num_devices(self) -> int:
+        return self.num_hosts * self.devices_per_host
+
+    def host_of(self, devices: Any) -> np.ndarray:
+        """int64[...]: the host of each device."""
+        return np.asarray(devices) // self.devices_per_host
+
+    def local_of(self, devices: Any) -> np.ndarray:
+        """int64[...]: the number of each device inside its host."""
+        return np.asarray(devices) % self.devices_per_host
+
+    def gpu(self, device: int = 0) -> Gpu:
+        """The GPU of `device`.
+
+        Raises
+        ------
+        TopologyError
+            The file did not say which GPU it is, or there is no such device.
+        """
+        self._check_device(device)
+        host, local = divmod(device, self.devices_per_host)
+        gpu = self._columns.templates[self._columns.template[host]].gpus[local]
+        if gpu is None:
+            raise TopologyError(
+                f"{self.name}: it is not known which GPU device {device} is; pass gpu=..., for example gpu='a100-80gb'"
+            )
+        return gpu
+
+    @property
+    def gpu_kinds(self) -> tuple[Gpu | None, ...]:
+        """The distinct GPUs, in order of first appearance."""
+        return tuple(dict.fromkeys(gpu for host, _ in self.runs for gpu in host.gpus))
+
+    def gpu_kind(self) -> np.ndarray:
+        """int64[num_devices]: index of each device's GPU in :attr:`gpu_kinds`."""
+        number = {gpu: i for i, gpu in enumerate(self.gpu_kinds)}
+        by_template = np.array([[number[gpu] for gpu in host.gpus] for host in self._columns.templates], np.int64)
+        return by_template[self._columns.template].reshape(-1)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all devices are the same GPU at full speed and all hosts are equal."""
+        return len(self._columns.templates) == 1 and len(self.gpu_kinds) == 1 and not self.faults
+
+    @property
+    def device_slowdown(self) -> np.ndarray:
+        """float64[num_devices]: factor on the time of compute, 1 when healthy."""
+        slowdown = np.ones(self.num_devices)
+        for device, factor in self.faults.slow_devices:
+            slowdown[device] *= factor
+        return slowdown
+
+    def colours(self) -> np.ndarray:
+        """int64[num_devices]: equal for devices with the same GPU and slow-down."""
+        kind, slowdown = self.gpu_kind(), self.device_slowdown
+        return _colours(kind, slowdown)
+
+    def _check_device(self, device: int) -> None:
+        if not 0 <= device < self.num_devices:
+            raise TopologyError(f"{self.name}: there is no device {device}; devices are 0 to {self.num_devices - 1}")
+
+    # -- links -----------------------------------------------------------------------------------
+
+    @property
+    def num_links(self) -> int:
+        return len(self._columns.capacity_Bps)
+
+    @property
+    def link_capacity_Bps(self) -> np.ndarray:
+        """float64[num_links]: payload rate that the link could carry at best, faults applied [B/s]."""
+        return self._columns.capacity_Bps
+
+    @property
+    def link_latency_s(self) -> np.ndarray:
+        """float64[num_links]: time of one hop [s]."""
+        return self._columns.latency_s
+
+    @property
+    def link_kind(self) -> np.ndarray:
+        """uint8[num_links]: :class:`LinkKind`."""
+        return self._columns.kind
+
+    def link_colours(self) -> np.ndarray:
+        """int64[num_links]: equal for links of the same kind and capacity."""
+        return _colours(self._columns.kind.astype(np.int64), self._columns.capacity_Bps)
+
+    def link_name(self, link: int) -> str:
+        """Such as ``"host3/gpu0->nvswitch"`` or ``"fabric/leaf2->spine"``."""
+        host, local = self._place(link)
+        if host < 0:
+            return f"fabric/{leaf_link_name(local)}"
+        return f"host{host}/{self._template(host).link_name(local)}"
+
+    def link_ends(self, link: int) -> tuple[str, str]:
+        """Names of the vertices it joins, as in :meth:`to_networkx`."""
+        from proteus.cluster.view import link_ends
+
+        return link_ends(self, link)
+
+    def _place(self, link: int) -> tuple[int, int]:
+        if not 0 <= link < self.num_links:
+            raise TopologyError(f"{self.name}: there is no link {link}; links are 0 to {self.num_links - 1}")
+        offset = self._columns.link_offset
+        host = int(np.searchsorted(offset, link, side="right")) - 1
+        return (-1 if host >= self.num_hosts else host), int(link - offset[host])
+
+    def _template(self, host: int) -> Host:
+        return self._columns.templates[self._columns.template[host]]
+
+    def link_range(self, host: int) -> range:
+        """The links of `host`, in the order of ``Host.links``."""
+        first, last = self._columns.link_offset[host : host + 2].tolist()
+        return range(first, last)
+
+    def host_at(self, host: int) -> Host:
+        """What `host` is made of."""
+        if not 0 <= host < self.num_hosts:
+            raise TopologyError(f"{self.name}: there is no host {host}; hosts are 0 to {self.num_hosts - 1}")
+        return self._template(host)
+
+    def leaf_of(self, devices: Any) -> np.ndarray:
+        """int32[...]: leaf switch that the NIC of each device is wired to, -1 without a NIC."""
+        return self._columns.leaf.reshape(-1)[np.asarray(devices)]
+
+    # -- routes ----------------------------------------------------------------------------------
+
+    def routes(self, src: Any, dst: Any) -> np.ndarray:
+        """The directed links from device to device.
+
+        Parameters
+        ----------
+        src, dst
+            int[n]: devices.
+
+        Returns
+        -------
+        int32[n, hops]
+            Padded with -1; nothing but -1 where source and destination are the same.
+        """
+        return self._columns.routes(np.asarray(src, np.int64), np.asarray(dst, np.int64))
+
+    def host_routes(self, devices: Any, to_host: bool) -> np.ndarray:
+        """int32[n, hops]: links between each device and the memory of its own socket."""
+        return self._columns.memory_routes(np.asarray(devices, np.int64), to_host=to_host)
+
+    @property
+    def nvls(self) -> bool:
+        """Whether the NVSwitches can reduce (NVLink SHARP)."""
+        return all(
+            host.has_nvswitch and all(gpu is not None and gpu.generation in _NVLS_GENERATIONS for gpu in host.gpus)
+            for host, _ in self.runs
+        )
+
+    # -- other clusters --------------------------------------------------------------------------
+
+    def with_nodes(self, nodes: int) -> Cluster:
+        """As many hosts like the first one."""
+        if nodes < 1:
+            raise TopologyError(f"{self.name}: nodes={nodes}; a cluster needs at least 1")
+        slow = tuple((d, f) for d, f in self.faults.slow_devices if d < nodes * self.devices_per_host)
+        faults = replace(self.faults, slow_devices=slow)
+        if len(self.runs) == 1:
+            return replace(self, runs=((self.host, nodes),), faults=faults)
+        hosts = [host for host, count in self.runs for _ in range(count)][:nodes]
+        last = hosts + [self.host] * (nodes - len(hosts))
+        return replace(self, runs=_runs(last), faults=faults)
+
+    def with_gpu(self, name: str) -> Cluster:
+        """The same hosts with another GPU in them; links stay as they are.
+
+        A cluster read from a file is built anew, because what the file left
+        open (NVLink ports, PCIe generation) follows from the GPU.
+        """
+        if self.survey is not None:
+            from proteus.cluster.survey import host_of_survey
+
+            host = host_of_survey(self.survey, gpus.load(name))
+            return replace(self, runs=tuple((host, count) for _, count in self.runs))
+        gpu = gpus.load(name)
+        return replace(self, runs=tuple((host.with_gpu(gpu), count) for host, count in self.runs))
+
+    def with_fabric(self, fabric: Fabric) -> Cluster:
+        """The same hosts on another network."""
+        return replace(self, fabric=fabric)
+
+    def slow_device(self, device: int, factor: float) -> Cluster:
+        """`device` computes `factor` times as long as a healthy one."""
+        slow = (*self.faults.slow_devices, (int(device), float(factor)))
+        return replace(self, faults=replace(self.faults, slow_devices=slow))
+
+    def slow_link(self, link: int | str, fraction: float) -> Cluster:
+        """A link, or all whose names match a pattern such as ``"host3/nic0->*"``, at a fraction of its capacity."""
+        pattern = link if isinstance(link, str) else self.link_name(link).replace("[", "[[]")
+        slow = (*self.faults.slow_links, (pattern, float(fraction)))
+        return replace(self, faults=replace(self.faults, slow_links=slow))
+
+    def without_nic(self, host: int, nic: int | str) -> Cluster:
+        """NIC `nic` (name or number) of `host` is gone; its GPUs share the next nearest."""
+        whole = self.host_at(host)
+        names = whole.nics
+        if isinstance(nic, int) and not 0 <= nic < len(names):
+            raise TopologyError(f"{self.name}: host {host} has no NIC {nic}; it has {len(names)}: {', '.join(names)}")
+        name = names[nic] if isinstance(nic, int) else nic
+        hosts = [h for h, count in self.runs for _ in range(count)]
+        hosts[host] = whole.without_nic(name)
+        return replace(self, runs=_runs(hosts))
+
+    @classmethod
+    def mixed(cls, parts: Sequence[Cluster], *, name: str = "mixed") -> Cluster:
+        """The hosts of several clusters one after another, on the fabric of the first."""
+        if not parts:
+            raise TopologyError("mixed: no clusters given; it needs at least 1")
+        slow, first = [], 0
+        for part in parts:
+            slow += [(first + device, factor) for device, factor in part.faults.slow_devices]
+            first += part.num_devices
+            if part.faults.slow_links:
+                raise TopologyError(f"mixed: {part.name} has slow links; set them on the mixed cluster instead")
+        runs = tuple(run for part in parts for run in part.runs)
+        return cls(name=name, runs=runs, fabric=parts[0].fabric, faults=Faults(slow_devices=tuple(slow)))
+
+    # -- files and views -------------------------------------------------------------------------
+
+    @staticmethod
+    def from_nccl_xml(path: str | os.PathLike[str], *, nodes: int = 1, gpu: str | None = None) -> Cluster:
+        """`nodes` hosts as in a topology XML of NCCL or RCCL."""
+        from proteus.cluster import readers
+
+        return readers.load(path, kind="nccl-xml", gpu=gpu, nodes=nodes)
+
+    @staticmethod
+    def from_smi_topo(path: str | os.PathLike[str], *, gpu: str | None = None, nodes: int = 1) -> Cluster:
+        """`nodes` hosts as in the output of ``nvidia-smi topo -m``."""
+        from proteus.cluster import readers
+
+        return readers.load(path, kind="smi-topo", gpu=gpu, nodes=nodes)
+
+    @staticmethod
+    def from_rocm_smi(path: str | os.PathLike[str], *, gpu: str | None = None, nodes: int = 1) -> Cluster:
+        """`nodes` hosts as in the output of ``rocm-smi --showtopo``."""
+        from proteus.cluster import readers
+
+        return readers.load(path, kind="rocm-smi", gpu=gpu, nodes=nodes)
+
+    @staticmethod
+    def load_file(path: str | os.PathLike[str], gpu: str | None = None, nodes: int = 1) -> Cluster:
+        """`nodes` hosts as in a topology file of any kind; the kind is found by looking."""
+        from proteus.cluster import readers
+
+        return readers.load(path, kind=None, gpu=gpu, nodes=nodes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was repaired or assumed while reading the file."""
+        told = self.survey.warnings if self.survey is not None else ()
+        notes = [note for host, _ in self.runs for note in host.notes] if self.num_hosts > 1 else []
+        return tuple(dict.fromkeys((*told, *notes)))
+
+    def report(self) -> dict[str, Any]:
+        """What one host is made of, as plain values for JSON."""
+        from proteus.cluster.report import report
+
+        return report(self)
+
+    def to_networkx(self, max_hosts: int | None = None) -> nx.DiGraph:
+        """Vertices and links of the first `max_hosts` hosts and of the fabric, with their attributes."""
+        from proteus.cluster.view import to_networkx
+
+        return to_networkx(self, max_hosts)
+
+
+def _kinds(host: Host) -> str:
+    kinds = dict.fromkeys(gpu.name if gpu else "GPUs of unknown kind" for gpu in host.gpus)
+    return " and ".join(kinds)
+
+
+def _runs(hosts: Sequence[Host]) -> tuple[tuple[Host, int], ...]:
+    runs: list[tuple[Host, int]] = []
+    for host in hosts:
+        if runs and (runs[-1][0] is host or runs[-1][0] == host):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((host, 1))
+    return tuple(runs)
+
+
+def _colours(kind: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Dense numbers of the distinct (kind, value) pairs."""
+    _, by_value = np.unique(value, return_inverse=True)
+    _, colour = np.unique(kind * (by_value.max(initial=0) + 1) + by_value, return_inverse=True)
+    return colour.astype(np.int64)

@@ -1,0 +1,133 @@
+"""Clusters by name: ``clusters.load("dgx-a100", nodes=4)``."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from proteus.cluster import gpus
+from proteus.cluster.cluster import Cluster
+from proteus.cluster.fabric import Fabric
+from proteus.cluster.gpu import Gpu
+from proteus.cluster.host import Host, build
+from proteus.cluster.kinds import MEMORY_BPS, SOCKET_BPS, LinkKind
+from proteus.cluster.layout import Layout, Slot
+from proteus.cluster.wiring import cube_mesh, full_mesh, pairs
+from proteus.errors import InputError, TopologyError, unknown
+from proteus.units import GB, GBIT_PER_S
+
+
+@cache
+def _presets() -> dict[str, dict[str, Any]]:
+    import yaml  # here, so that `import proteus` stays quick
+
+    text = resources.files("proteus.cluster").joinpath("data/presets.yaml").read_text("utf-8")
+    loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return dict(loaded)
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    index = {name: name for name in _presets()}
+    for name, preset in _presets().items():
+        for alias in preset.get("aliases", ()):
+            assert index.setdefault(alias, name) == name, f"alias {alias} is taken"
+    return index
+
+
+def names() -> tuple[str, ...]:
+    """Names of all presets."""
+    return tuple(_presets())
+
+
+def load(name: str, nodes: int | None = None, *, gpu: str | None = None, fabric: Fabric | None = None) -> Cluster:
+    """A cluster of equal hosts.
+
+    Parameters
+    ----------
+    name
+        A preset, or ``"preset:nodes"``.
+    nodes
+        Hosts; the preset's own number (mostly 1) when None.
+    gpu
+        Another GPU in the same hosts.
+    fabric
+        Network between the hosts; one that never limits when None.
+
+    Raises
+    ------
+    TopologyError
+        The name is not known, or the number of nodes is below 1.
+
+    Examples
+    --------
+    >>> load("dgx-a100:4").num_devices
+    32
+    >>> load("gb200-nvl72")
+    Cluster(gb200-nvl72: 1 host x 72 gb200)
+    """
+    key, colon, count = name.strip().lower().partition(":")
+    if colon:
+        if not count.isdigit():
+            raise InputError(f"cluster {name!r}: {count!r} is no number of nodes; write for example {key}:4")
+        if nodes is not None and nodes != int(count):
+            raise InputError(f"cluster {name!r} and nodes={nodes} disagree; give one of them")
+        nodes = int(count)
+    known = _aliases().get(key)
+    if known is None:
+        raise TopologyError(unknown("cluster", key, _aliases()))
+    if nodes is None:
+        nodes = int(_presets()[known].get("nodes", 1))
+    cluster = Cluster(name=known, runs=((_host(known), nodes),), fabric=fabric or Fabric())
+    return cluster.with_gpu(gpu) if gpu is not None else cluster
+
+
+@cache
+def _host(name: str) -> Host:
+    preset = _presets()[name]
+    gpu = gpus.load(preset["gpu"])
+    count, num_cpus, num_switches = preset["gpus"], preset["cpus"], preset["switches"]
+    cpus = tuple(f"cpu{i}" for i in range(num_cpus))
+    switches = tuple(
+        Slot(name=f"pcie{i}", parent=cpus[i * num_cpus // num_switches], up_Bps=gpu.pcie_Bps, kind=LinkKind.HOST_BRIDGE)
+        for i in range(num_switches)
+    )
+    parents = tuple(switch.name for switch in switches) or cpus
+
+    def dealt(i: int, of: int) -> str:
+        return parents[i * len(parents) // of]
+
+    link = (gpu.c2c_Bps, LinkKind.C2C) if gpu.c2c_Bps else (gpu.pcie_Bps, LinkKind.PCIE)
+    slots = tuple(Slot(name=f"gpu{i}", parent=dealt(i, count), up_Bps=link[0], kind=link[1]) for i in range(count))
+    nics = preset["nics"]
+    rate_Bps = nics["Gbps"] * nics.get("ports", 1) * GBIT_PER_S
+    nic_slots = tuple(
+        Slot(name=f"nic{i}", parent=dealt(i, nics["count"]), up_Bps=min(rate_Bps, gpu.pcie_Bps))
+        for i in range(nics["count"])
+    )
+    layout = Layout(
+        cpus=cpus,
+        switches=switches,
+        gpu_slots=slots,
+        nics=nic_slots,
+        gpus=(gpu,) * count,
+        direct=_direct(preset["nvlink"], gpu, count),
+        direct_kind=LinkKind.XGMI if gpu.vendor == "amd" else LinkKind.NVLINK,
+        switched_Bps=(gpu.nvlink_Bps,) * count if preset["nvlink"] == "nvswitch" else (),
+        socket_Bps=preset["socket_GBps"] * GB if "socket_GBps" in preset else SOCKET_BPS[gpu.pcie_gen],
+        cpus_per_board=preset.get("cpus_per_board", 0),
+        memory_Bps=preset["memory_GBps"] * GB if "memory_GBps" in preset else MEMORY_BPS[gpu.pcie_gen],
+    )
+    return build(name, layout)
+
+
+def _direct(nvlink: str, gpu: Gpu, count: int) -> tuple[tuple[int, int, float], ...]:
+    if nvlink == "mesh":
+        return full_mesh(count, gpu.nvlink_Bps)
+    if nvlink == "cube":
+        return cube_mesh(gpu.nvlink_links, gpu.nvlink_port_Bps)
+    if nvlink == "pairs":
+        return pairs(count, gpu.nvlink_Bps)
+    assert nvlink in ("nvswitch", "none"), nvlink
+    return ()
