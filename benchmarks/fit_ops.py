@@ -1,0 +1,127 @@
+"""Fit the operator curves, score them on sources they never saw, write both.
+
+    python benchmarks/fit_ops.py ../shared/data/kernels             fit, score, print
+    python benchmarks/fit_ops.py ../shared/data/kernels --write     and write proteus/costs/data/curves.json
+
+Leave-one-source-out: the source scored took no part in the fit.  Where no
+other source measured the chip, the score is of another chip's curve moved
+over by the data sheet ("other chip"), which is what a new GPU gets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from opfit import fit as fitting
+from opfit import samples as reading
+from opfit.samples import Samples
+
+from proteus.costs import curves
+
+OUT = Path(__file__).parent.parent / "proteus" / "costs" / "data" / "curves.json"
+#: rows shorter than this measure launch and timer more than the kernel [s]
+SCORED_FROM_S = 50e-6
+HALF = {"bf16": "half", "fp16": "half"}
+Key = tuple[str, str, str]
+
+
+def load(folder: Path) -> dict[Key, list[Samples]]:
+    groups: dict[Key, list[Samples]] = defaultdict(list)
+    for read in (reading.gemm, reading.attention, reading.conv, reading.memory):
+        for s in read(folder):
+            groups[s.family, s.chip, HALF.get(s.key, s.key)].append(s)
+    return groups
+
+
+def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | None:
+    """The curve that the library would use for `key` where it has none."""
+    family, chip, dtype = key
+    for other in curves.chain(chip):
+        for name in curves.keys_for(dtype):
+            if (family, other, name) in fits:
+                return (family, other, name), fits[family, other, name]
+    return None
+
+
+def score(groups: dict[Key, list[Samples]], fits: dict[Key, np.ndarray]) -> list[dict[str, object]]:
+    rows = []
+    for key, group in groups.items():
+        family = fitting.FAMILIES[key[0]]
+        for held in group:
+            others = [s for s in group if s.source != held.source]
+            if others:
+                params, how = fitting.fit(family, others)[0], "same chip"
+            else:
+                found = fallback(key, {k: v for k, v in fits.items() if k != key})
+                if found is None:
+                    continue
+                params, how = found[1], f"other chip: {found[0][1]}/{found[0][2]}"
+            error = fitting.errors(family, params, held)
+            long = held.time_s >= SCORED_FROM_S
+            rows.append(
+                {
+                    "family": key[0], "chip": key[1], "key": key[2], "source": held.source, "held_out": how,
+                    "rows": int(long.sum()), "error": float(np.abs(error[long]).mean()) if long.any() else None,
+                    "bias": float(error[long].mean()) if long.any() else None,
+                    "all_rows": len(error), "error_all": float(np.abs(error).mean()),
+                }
+            )  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the table of errors there")
+    options = parser.parse_args()
+    groups = load(options.folder)
+    fits, table = {}, defaultdict(lambda: defaultdict(dict))
+    for key, group in groups.items():
+        family = fitting.FAMILIES[key[0]]
+        params, offsets = fitting.fit(family, group)
+        fits[key] = params
+        long = np.concatenate([
+            np.abs(fitting.errors(family, params, s, offsets[s.source]))[s.time_s >= SCORED_FROM_S] for s in group
+        ])  # fmt: skip
+        table[key[1]][key[0]][key[2]] = {
+            "params": {name: float(f"{value:.4g}") for name, value in zip(family.names, params, strict=True)},
+            "sigma": round(float(long.mean()), 3) if len(long) else 0.2,
+            "rows": int(sum(len(s.time_s) for s in group)),
+            "source": ", ".join(sorted({s.source for s in group})),
+        }
+    errors = score(groups, fits)
+    print("| family | chip | dtype | source | held out against | rows | error % | bias % | all rows | error % |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for row in errors:
+        scored = f"{row['error']:.1%} | {row['bias']:+.1%}" if row["error"] is not None else "- | -"
+        print(
+            f"| {row['family']} | {row['chip']} | {row['key']} | {row['source']} | {row['held_out']} | {row['rows']} | "
+            f"{scored} | {row['all_rows']} | {row['error_all']:.1%} |"
+        )
+    for name in fitting.FAMILIES:
+        for how in ("same chip", "other chip"):
+            part = [r for r in errors if r["family"] == name and str(r["held_out"]).startswith(how) and r["rows"]]
+            if part:
+                total = sum(r["rows"] for r in part)
+                mean = sum(r["error"] * r["rows"] for r in part) / total
+                print(f"{name:10} {how:10} rows {total:6} mean abs. error {mean:.1%}")
+    if options.json:
+        options.json.write_text(json.dumps(errors, indent=1))
+    if options.write:
+        write(table)
+
+
+def write(table: dict[str, dict[str, dict[str, dict[str, object]]]]) -> None:
+    extra = json.loads((Path(__file__).parent / "opfit" / "published.json").read_text())
+    body = {"about": "Written by benchmarks/fit_ops.py; parameters are explained in gemm.py, attention.py, conv.py, memory.py.",
+            **{k: v for k, v in extra.items()}, "curves": table}  # fmt: skip
+    OUT.write_text(json.dumps(body, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

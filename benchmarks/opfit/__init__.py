@@ -1,0 +1,1 @@
+"""Fits the operator curves that ``proteus.costs`` ships, and scores them."""

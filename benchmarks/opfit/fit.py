@@ -1,0 +1,147 @@
+"""Least squares on logarithms, robust, with a floor of its own per source.
+
+Sources time differently: CUDA graphs show a kernel of 2 us, timers around a
+Python call show 30 us for the same.  So every source has an offset, fitted
+beside the curve and thrown away; what ships is the curve alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+
+import numba
+import numpy as np
+from scipy.optimize import least_squares
+
+from opfit.samples import Samples
+from proteus.costs.attention import AttentionCurve, attention_time_s
+from proteus.costs.conv import ConvCurve, conv_time_s, out_size
+from proteus.costs.gemm import GemmCurve, gemm_time_s
+from proteus.costs.memory import MemoryCurve, memory_time_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A curve, where its fit starts, and between which bounds it stays."""
+
+    name: str
+    names: tuple[str, ...]
+    start: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    many: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _many(
+    function: Callable[..., float], num_args: int, num_params: int
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """`function` over the rows of a matrix of arguments, compiled."""
+    # the curves call small functions of their own package: compile those too
+    helpers = {"gemm_time_s": numba.njit(gemm_time_s), "out_size": numba.njit(out_size)}
+    own = FunctionType(function.__code__, {**function.__globals__, **helpers})
+    compiled = numba.njit(own)
+    names = [f"a[i, {j}]" for j in range(num_args)] + [f"p[{j}]" for j in range(num_params)]
+    source = f"def many(a, p):\n    out = np.empty(len(a))\n    for i in range(len(a)):\n        out[i] = f({', '.join(names)})\n    return out\n"
+    scope = {"np": np, "f": compiled}
+    exec(source, scope)
+    result: Callable[[np.ndarray, np.ndarray], np.ndarray] = numba.njit(scope["many"])
+    return result
+
+
+def _family(
+    name: str, function: Callable[..., float], num_args: int, curve: type, rows: dict[str, tuple[float, float, float]]
+) -> Family:
+    assert tuple(rows) == curve._fields  # type: ignore[attr-defined]
+    start, low, high = np.array(list(rows.values())).T
+    return Family(
+        name=name, names=tuple(rows), start=start, low=low, high=high, many=_many(function, num_args, len(rows))
+    )
+
+
+GEMM_BOUNDS = {
+    "eff": (0.85, 0.15, 1.15),
+    "floor_s": (3e-6, 1e-6, 8e-6),
+    "k_fill": (100, 1, 1000),
+    "tile_cost": (20, 1, 200),
+    "memory_eff": (0.8, 0.4, 1.0),
+    "wave": (0.5, 0.01, 1),
+    "sharpness": (4, 1, 12),
+    "split_s": (2e-6, 0.2e-6, 20e-6),
+}
+CONV_BOUNDS = {
+    **GEMM_BOUNDS,
+    "reread": (1.5, 1.0, 6.0),
+    "winograd": (1.3, 1.0, 2.25),
+    "grad_cost": (1.2, 0.8, 3.0),
+    "weight_cost": (1.2, 0.8, 3.0),
+}
+ATTENTION_BOUNDS = {
+    "eff": (0.8, 0.1, 1.5),
+    "floor_s": (6e-6, 1e-6, 15e-6),
+    "score_cost": (120, 1, 600),
+    "fill_kv": (150, 1, 1500),
+    "memory_eff": (0.5, 0.2, 1.0),
+    "wave": (0.5, 0.01, 1),
+    "backward_eff": (0.8, 0.4, 1.3),
+}
+MEMORY_BOUNDS = {"eff": (0.85, 0.4, 1.0), "floor_s": (2e-6, 0.5e-6, 8e-6), "ramp_s": (2e-6, 0.01e-6, 50e-6)}
+
+FAMILIES = {
+    "gemm": _family("gemm", gemm_time_s, 8, GemmCurve, GEMM_BOUNDS),
+    "attention": _family("attention", attention_time_s, 13, AttentionCurve, ATTENTION_BOUNDS),
+    "conv": _family("conv", conv_time_s, 17, ConvCurve, CONV_BOUNDS),
+    "memory": _family("memory", memory_time_s, 3, MemoryCurve, MEMORY_BOUNDS),
+}
+
+#: pull of a parameter's logarithm to its start, per root of weighted rows
+PRIOR = 0.01
+#: an offset that all sources share is the floor of the kernel, up to this [s]
+SHARED_OFFSET_S = 8e-6
+#: relative residual at which a row starts to count as an outlier
+OUTLIER = 0.1
+
+
+def fit(
+    family: Family, data: Sequence[Samples], start: np.ndarray | None = None
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Parameters of the curve over all of `data`, and every source's offset [s].
+
+    Every source counts as the square root of its rows, so that a long table
+    does not drown a short one.
+    """
+    begin = family.start if start is None else start
+    sources = sorted({s.source for s in data})
+    num = len(begin)
+    low, high = np.log(family.low), np.log(family.high)
+    #: an offset in units of 1 us, at least almost zero
+    first = np.concatenate([np.clip(np.log(begin), low + 1e-6, high - 1e-6), np.full(len(sources), 0.5)])
+    bounds = (np.concatenate([low, np.zeros(len(sources))]), np.concatenate([high, np.full(len(sources), 60.0)]))
+    weight = [len(s.time_s) ** -0.25 for s in data]
+    total = sum(len(s.time_s) ** 0.5 for s in data)
+    prior = np.log(begin)
+
+    def residuals(x: np.ndarray) -> np.ndarray:
+        params = np.exp(x[:num])
+        parts = []
+        for s, w in zip(data, weight, strict=True):
+            offset = x[num + sources.index(s.source)] * 1e-6
+            error = np.log((family.many(s.args, params) + offset) / s.time_s)
+            robust = np.sign(error) * np.sqrt(2.0 * OUTLIER * (np.sqrt(1 + (error / OUTLIER) ** 2) - 1.0) * OUTLIER)
+            parts.append(w * robust)
+        parts.append(PRIOR * np.sqrt(total) * (x[:num] - prior))
+        parts.append(PRIOR * 0.1 * x[num:])
+        return np.concatenate(parts)
+
+    found = least_squares(residuals, first, bounds=bounds, diff_step=1e-3, max_nfev=200)
+    params, extra = np.exp(found.x[:num]), found.x[num:] * 1e-6
+    floor = family.names.index("floor_s")
+    shared = min(float(extra.min()), max(0.0, SHARED_OFFSET_S - params[floor]))
+    params[floor] += shared
+    return params, dict(zip(sources, extra - shared, strict=True))
+
+
+def errors(family: Family, params: np.ndarray, s: Samples, offset_s: float = 0.0) -> np.ndarray:
+    """Relative error of every row."""
+    return (family.many(s.args, params) + offset_s) / s.time_s - 1.0

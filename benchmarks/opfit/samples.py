@@ -1,0 +1,171 @@
+"""Measured kernels, read into the arguments of the curves.
+
+Reads ``gemm.csv``, ``attention.csv``, ``conv.csv`` and ``memops.csv`` of a
+folder of published measurements; every row names its source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from proteus.cluster import gpus
+from proteus.cluster.gpu import Gpu
+from proteus.costs import curves
+
+#: how the measurement files spell GPUs that the catalogue spells otherwise
+SPELLINGS = {
+    "A100 80GB": "a100-80gb",
+    "A100 80GB SXM4": "a100-80gb",
+    "V100 (DGX-1)": "v100-sxm2-16gb",
+    "P100": "p100-sxm2-16gb",
+    "TITAN X Pascal": "titan-x-pascal",
+    "TITAN Xp": "titan-xp",
+    "NVIDIA H100 80GB HBM3": "h100-sxm",
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx-pro-6000",
+    "Tesla P100-PCIE-16GB": "p100-pcie-16gb",
+    "NVIDIA A100 PCIe 80GB": "a100-pcie-80gb",
+}
+DTYPES = {"bfloat16": "bf16", "fp16_in_fp32_acc": "fp16"}
+BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """Rows of one family, chip, key and source.
+
+    Parameters
+    ----------
+    args
+        float64[rows, arguments]: what the curve takes before its parameters.
+    time_s
+        float64[rows]: measured.
+    label
+        str[rows]: the op, for memory-bound kernels.
+    """
+
+    family: str
+    chip: str
+    key: str
+    source: str
+    args: np.ndarray
+    time_s: np.ndarray
+    label: np.ndarray
+
+
+def _gpu(name: str) -> Gpu | None:
+    return gpus.find(SPELLINGS.get(name, name))
+
+
+def _grouped(family: str, frame: pd.DataFrame) -> list[Samples]:
+    """`frame` has the columns chip, key, source, time_s, args and label."""
+    found = []
+    for (chip, key, source), rows in frame.groupby(["chip", "key", "source"]):
+        args = np.array(rows["args"].tolist(), dtype=np.float64)
+        found.append(
+            Samples(
+                family=family, chip=chip, key=key, source=source, args=args,
+                time_s=rows["time_s"].to_numpy(float), label=rows["label"].to_numpy(str),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _row(gpu: Gpu, key: str, source: str, time_s: float, args: list[float], label: str = "") -> dict[str, object]:
+    chip, _ = curves.chip_of(gpu.name, gpu.generation)
+    return {"chip": chip, "key": key, "source": source, "time_s": time_s, "args": args, "label": label}
+
+
+def _peak(gpu: Gpu, dtype: str) -> float:
+    peaks = gpu.peak_flops
+    if dtype in ("bf16", "fp16"):
+        return peaks.get("bf16") or peaks.get("fp16") or peaks["fp32"]
+    return peaks.get(dtype) or peaks["fp32"]
+
+
+def _sheet(gpu: Gpu, dtype: str) -> list[float]:
+    return [_peak(gpu, dtype), gpu.memory_Bps, float(gpu.num_sms or 1)]
+
+
+def gemm(folder: Path) -> list[Samples]:
+    frame = pd.read_csv(folder / "gemm.csv", low_memory=False)
+    found = []
+    for row in frame.itertuples():
+        gpu = _gpu(row.gpu)
+        if gpu is None:
+            continue
+        dtype = DTYPES.get(row.dtype, row.dtype)
+        size = BYTES[dtype]
+        out = 2.0 if dtype == "fp8" else size
+        if "accumulate=True" in row.notes:
+            out = 8.0  # reads and writes an fp32 sum
+        batch, m, n, k = float(row.b), float(row.m), float(row.n), float(row.k)
+        if row.op == "grouped_gemm":
+            dtype_key = "grouped"
+        else:
+            dtype_key = dtype
+        if row.gpu == "P100" and dtype == "fp16":
+            continue  # stored as fp16, multiplied as fp32
+        moved = batch * ((m * k + k * n) * size + m * n * out)
+        found.append(
+            _row(gpu, dtype_key, row.source, row.time_us * 1e-6, [batch, m, n, k, moved, *_sheet(gpu, dtype)], row.op)
+        )
+    return _grouped("gemm", pd.DataFrame(found))
+
+
+def attention(folder: Path) -> list[Samples]:
+    """Forward of serving libraries; forward and backward of flash attention."""
+    frame = pd.read_csv(folder / "attention.csv")
+    frame = frame[frame.op == "attention_prefill"]
+    found = []
+    for row in frame.itertuples():
+        gpu = _gpu(row.gpu)
+        if gpu is None:
+            continue
+        dim = float(row.head_dim)
+        args = [row.batch, row.heads, row.kv_heads, row.seq_q, row.seq_kv, dim, dim, 1.0, 0.0, 2.0]
+        found.append(_row(gpu, "serving", row.source, row.time_us * 1e-6, [*map(float, args), *_sheet(gpu, "bf16")]))
+    return _grouped("attention", pd.DataFrame(found))
+
+
+def conv(folder: Path) -> list[Samples]:
+    frame = pd.read_csv(folder / "conv.csv")
+    direction = {"fwd": 0.0, "bwd_data": 1.0, "bwd_weight": 2.0}
+    found = []
+    for row in frame.itertuples():
+        gpu = _gpu(row.gpu)
+        if gpu is None:
+            continue
+        pad = [float(x) for x in str(row.pad).split("x")] * 2
+        stride = [float(x) for x in str(row.stride).split("x")] * 2
+        dtype = DTYPES.get(row.dtype, row.dtype)
+        if row.gpu == "P100" and dtype == "fp16":
+            continue
+        shape = [row.batch, row.c_in, row.h_in, row.w_in, row.c_out, row.kh, row.kw, *stride[:2], *pad[:2], 1.0]
+        args = [*map(float, shape), direction[row.dir], BYTES[dtype], *_sheet(gpu, dtype)]
+        found.append(_row(gpu, dtype, row.source, row.time_us * 1e-6, args, row.dir))
+    return _grouped("conv", pd.DataFrame(found))
+
+
+#: access pattern of the measured memory-bound ops
+ACCESS = {"ln_fwd": "norm", "rmsnorm_fwd": "norm", "softmax_fwd": "norm", "embedding_lookup_fwd": "gather"}
+
+
+def memory(folder: Path) -> list[Samples]:
+    frame = pd.read_csv(folder / "memops.csv")
+    frame = frame[frame.time_us.notna()]
+    found = []
+    for row in frame.itertuples():
+        gpu = _gpu(row.gpu)
+        if gpu is None:
+            continue
+        name = row.op
+        moved = float(row.bytes_moved)
+        if name == "pow_fwd":
+            moved *= 1.5  # the exponent is a second tensor: three passes
+        args = [moved, curves.access_eff(ACCESS.get(name, "stream")), gpu.memory_Bps]
+        found.append(_row(gpu, "stream", row.source, row.time_us * 1e-6, args, name))
+    return _grouped("memory", pd.DataFrame(found))

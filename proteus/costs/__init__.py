@@ -1,0 +1,1 @@
+"""What kernels and collectives cost, and how they slow each other."""

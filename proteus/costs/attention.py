@@ -1,0 +1,129 @@
+"""Seconds of a fused (flash) attention kernel.
+
+A block of query rows stays on one SM and walks over the keys and values
+(backward: a block of keys walks over the queries).  Besides the products,
+every score costs an exponential, which no tensor core does::
+
+    cost of one score = products (dims of q.k and of p.v) + softmax (score_cost, in the same unit)
+
+so short heads reach a smaller share of the peak.  Causal attention skips the
+blocks above the diagonal; blocks on it are computed in full.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+#: query rows and keys of one block (FlashAttention-2, section 3.3)
+BLOCK_Q, BLOCK_KV = 128.0, 128.0
+
+
+class AttentionCurve(NamedTuple):
+    """Parameters of one GPU, fitted to measurements.
+
+    Parameters
+    ----------
+    eff
+        Share of the peak that the products of a very wide head would reach.
+    floor_s
+        Time of the smallest kernel [s].
+    score_cost
+        Softmax of one score, in head dims [elements].
+    fill_kv
+        Keys that filling and draining a block costs [elements].
+    memory_eff
+        Share of the sheet's memory bandwidth.
+    wave
+        0: a partial last wave costs its share; 1: it costs a whole wave.
+    backward_eff
+        `eff` of the backward over `eff` of the forward.
+    """
+
+    eff: float
+    floor_s: float
+    score_cost: float
+    fill_kv: float
+    memory_eff: float
+    wave: float
+    backward_eff: float
+
+
+def attention_flop(
+    batch: float, heads: float, seq_q: float, seq_kv: float, dim_qk: float, dim_v: float, causal: float, backward: float
+) -> float:
+    """FLOP of attention, the lower triangle only where it is causal.
+
+    Backward makes five products: the scores again, dP, dV, dQ, dK.
+    """
+    pairs = seq_q * seq_kv
+    if causal:
+        short = min(seq_q, seq_kv)
+        pairs = short * (seq_kv - (short - 1.0) / 2.0)
+    per_pair = 2.0 * (dim_qk + dim_v)
+    if backward:
+        per_pair = 2.0 * (3.0 * dim_qk + 2.0 * dim_v)
+    return batch * heads * pairs * per_pair
+
+
+def attention_time_s(
+    batch: float,
+    heads: float,
+    kv_heads: float,
+    seq_q: float,
+    seq_kv: float,
+    dim_qk: float,
+    dim_v: float,
+    causal: float,
+    backward: float,
+    element_bytes: float,
+    peak_flops: float,
+    memory_Bps: float,
+    num_sms: float,
+    eff: float,
+    floor_s: float,
+    score_cost: float,
+    fill_kv: float,
+    memory_eff: float,
+    wave: float,
+    backward_eff: float,
+) -> float:
+    """Time of one fused attention kernel on an idle GPU [s].
+
+    Parameters
+    ----------
+    causal, backward
+        0 or 1; backward is the whole gradient (q, k and v).
+    element_bytes
+        Bytes per element of q, k, v and the output.
+
+    Notes
+    -----
+    Not modelled: dropout, sliding windows, attention bias, split of keys for
+    decoding.
+    """
+    rows = seq_kv if backward else seq_q  # what is cut into blocks
+    walk = seq_q if backward else seq_kv  # what a block walks over
+    blocks = math.ceil(rows / BLOCK_Q)
+    mean_walk = walk
+    if causal:
+        # mean length below the diagonal; the diagonal block is computed in full
+        mean_walk = max(walk - seq_q / 2.0, walk / 2.0) + BLOCK_KV / 2.0
+        mean_walk = min(mean_walk, walk)
+    mean_walk = math.ceil(mean_walk / 16.0) * 16.0 + fill_kv
+    dims = 3.0 * dim_qk + 2.0 * dim_v if backward else dim_qk + dim_v
+    share = eff * backward_eff if backward else eff
+    score_s = 2.0 * (dims + score_cost) / (peak_flops / num_sms * share)
+    waves = batch * heads * blocks / num_sms
+    if waves < 1.0:
+        # the longest block alone: under a causal mask it walks over everything
+        longest = walk + fill_kv
+        compute_s = BLOCK_Q * longest * score_s if causal else BLOCK_Q * mean_walk * score_s
+    else:
+        waves = waves + wave * (math.ceil(waves) - waves)
+        compute_s = waves * BLOCK_Q * mean_walk * score_s
+    moved = batch * element_bytes * (heads * seq_q * (dim_qk + dim_v) + kv_heads * seq_kv * (dim_qk + dim_v))
+    if backward:
+        moved = 2.0 * moved + batch * heads * seq_q * (dim_v * element_bytes + 2.0 * dim_qk * 4.0)
+    memory_s = moved / (memory_Bps * memory_eff)
+    return floor_s + math.sqrt(compute_s * compute_s + memory_s * memory_s)

@@ -1,0 +1,137 @@
+"""Which fitted curve describes a GPU, and which stands in where none does.
+
+``data/chips.json`` says which GPUs share a chip; ``data/curves.json`` holds
+the parameters, written by ``benchmarks/fit_ops.py`` from measurements.  A
+missing curve is looked up at another dtype of the chip, then at the chip's
+fallback; both count as assumed, and widen the error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Protocol
+
+#: relative error added for a curve of another dtype, and of another chip; from
+#: the leave-one-source-out table of docs/accuracy.md (A100 curve on H100 and the like)
+OTHER_DTYPE_SIGMA, OTHER_CHIP_SIGMA = 0.05, 0.15
+
+
+class HasGeneration(Protocol):
+    """Anything that has the generation of a GPU."""
+
+    @property
+    def generation(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Parameters, by the names of the family's curve, and where they are from."""
+
+    params: tuple[float, ...]
+    sigma: float
+    source: str
+    chip: str
+    is_assumed: bool
+
+
+@cache
+def _table(name: str) -> dict[str, Any]:
+    text = resources.files("proteus.costs").joinpath(f"data/{name}.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def _match(name: str, prefixes: dict[str, Any] | list[str]) -> str | None:
+    found = [prefix for prefix in prefixes if name.startswith(prefix)]
+    return max(found, key=len) if found else None
+
+
+@cache
+def chip_of(gpu_name: str, generation: str) -> tuple[str, bool]:
+    """The chip of a GPU, and whether it had to be guessed from the generation.
+
+    >>> chip_of("a100-80gb", "ampere"), chip_of("a9000", "hopper")
+    (('ga100', False), ('gh100', True))
+    """
+    chips = _table("chips")["chips"]
+    prefixes = {prefix: chip for chip, row in chips.items() for prefix in row["names"]}
+    prefix = _match(gpu_name, prefixes)
+    if prefix is not None:
+        return prefixes[prefix], False
+    near = [chip for chip, row in chips.items() if row["generation"] == generation]
+    return (near[0] if near else _table("chips")["default_chip"]), True
+
+
+def chain(chip: str) -> Iterator[str]:
+    """The chip, its fallback, and so on; every chip once."""
+    seen: list[str] = []
+    chips = _table("chips")["chips"]
+    while chip not in seen:
+        seen.append(chip)
+        yield chip
+        chip = chips[chip]["fallback"]
+
+
+def keys_for(key: str) -> tuple[str, ...]:
+    """The keys under which a curve of that dtype or variant is looked for, best first.
+
+    >>> keys_for("bf16")
+    ('half', 'tf32', 'fp32')
+    """
+    return tuple(_table("chips")["stand_ins"].get(key, [key]))
+
+
+@cache
+def find(family: str, key: str, gpu_name: str, generation: str) -> Curve:
+    """The curve of a family (``gemm``, ...) and key (a dtype or a variant).
+
+    >>> find("gemm", "bf16", "a100-80gb", "ampere").is_assumed
+    False
+    """
+    chip, guessed = chip_of(gpu_name, generation)
+    table = _table("curves")["curves"]
+    keys = keys_for(key)
+    for other in chain(chip):
+        rows = table.get(other, {}).get(family, {})
+        for name in keys if rows else ():
+            if name not in rows:
+                continue
+            row = rows[name]
+            sigma = row["sigma"] + (OTHER_DTYPE_SIGMA if name != keys[0] else 0.0)
+            sigma += OTHER_CHIP_SIGMA if other != chip or guessed else 0.0
+            return Curve(
+                params=tuple(row["params"].values()),
+                sigma=sigma,
+                source=f"{family} curve {other}/{name}: {row['source']}",
+                chip=other,
+                is_assumed=guessed or other != chip or (name != keys[0]),
+            )
+    raise AssertionError(f"no {family} curve for {key} on any chip of the chain of {chip}")
+
+
+def access_eff(access: str) -> float:
+    """Bandwidth of an access pattern over the elementwise one."""
+    return float(_table("curves")["access"][access]["eff"])
+
+
+def power_factor(chip: str, tdp_w: float, peak_half_flops: float) -> float:
+    """How much of the curve's efficiency a GPU with less power per peak keeps.
+
+    The clock under load follows from the power budget.  Source of the
+    exponent: see the data file.
+    """
+    row = _table("curves")["power"]
+    reference = row["reference_W_per_TFLOPS"].get(chip)
+    if reference is None or not tdp_w or not peak_half_flops:
+        return 1.0
+    ratio = float(tdp_w / (peak_half_flops / 1e12) / reference)
+    return float(min(1.0, ratio) ** row["exponent"])
+
+
+def overlap_table() -> dict[str, Any]:
+    """The slow-downs by generation, as ``data/overlap.json`` has them."""
+    return _table("overlap")

@@ -1,0 +1,244 @@
+"""From an op and its local sizes to the kernels that a framework runs.
+
+Products are here; kernels that only move memory are in ``passes``.
+
+A LINEAR is one matrix product per phase, with rows m, columns n, depth k::
+
+    FORWARD      y[m, n]  = x[m, k]  w[n, k]
+    INPUT_GRAD   dx[m, k] = dy[m, n] w[n, k]
+    WEIGHT_GRAD  dw[n, k] = dy[m, n] x[m, k]
+
+m are the dims of x and y that no weight has, n those of y and the weight, k
+those of x and the weight, and dims in all three (experts) make it a grouped
+product.  Several weights on one x (query, key and value) are one product
+with the columns of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from proteus.costs.attention import attention_flop
+from proteus.costs.conv import conv_flop, out_size
+from proteus.costs.passes import memory_works, stream
+from proteus.costs.precision import Precision
+from proteus.costs.profile import Profile
+from proteus.costs.work import Access, Direction, Family, Phase, Work
+from proteus.errors import ModelError
+from proteus.model.graph import Op, Operand, OpKind
+
+Sizes = Mapping[str, int]
+#: bytes per element of fp32 scores, statistics and main gradients
+FP32_BYTES = 4
+
+
+def works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+    """The kernels of one op in one phase on one device.
+
+    Parameters
+    ----------
+    sizes
+        Local sizes of all dims of the op, the batch included.
+    phase
+        FORWARD, or a part of the backward.  Ops without a parameter have all
+        of their backward in INPUT_GRAD; fused attention too.
+
+    Raises
+    ------
+    ModelError
+        Where a dim of the op has no local size.
+    """
+    missing = [dim for dim in op.dims if dim not in sizes]
+    if missing:
+        raise ModelError(f"{op.name}: dim {missing[0]!r} has no local size; sizes are given for {sorted(sizes)}")
+    lower = _PRODUCTS.get(op.kind)
+    if lower is None:
+        return memory_works(op, sizes, phase, precision, profile)
+    return lower(op, sizes, phase, precision, profile)
+
+
+def _count(operand: Operand, sizes: Sizes) -> int:
+    return math.prod(sizes[dim] for dim in operand.dims)
+
+
+def gemm(
+    batch: int, m: int, n: int, k: int, dtype: str, in_bytes: float, out_bytes: float, *, grouped: bool = False
+) -> Work:
+    """A (grouped) matrix product; `out_bytes` counts the result's traffic per element."""
+    return Work(
+        family=Family.GROUPED_GEMM if grouped else Family.GEMM,
+        flop=2.0 * batch * m * n * k,
+        bytes=batch * ((m * k + k * n) * in_bytes + m * n * out_bytes),
+        dtype=dtype,
+        shape=(batch, m, n, k),
+    )
+
+
+def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+    x, weights, ys = op.inputs[0], op.inputs[1 : 1 + len(op.outputs)], op.outputs
+    in_x, in_w = set(x.dims), {dim for weight in weights for dim in weight.dims}
+    in_y = {dim for y in ys for dim in y.dims}
+    batch = math.prod(sizes[d] for d in op.dims if d in in_x and d in in_w and d in in_y)
+    m = math.prod(sizes[d] for d in op.dims if d in in_x and d in in_y and d not in in_w)
+    k = math.prod(sizes[d] for d in op.dims if d in in_x and d in in_w and d not in in_y)
+    n = 0
+    for weight, y in zip(weights, ys, strict=True):
+        n += math.prod(sizes[d] for d in weight.dims if d in y.dims and d not in in_x)
+    grouped = batch > 1 or any(d in in_x and d in in_w and d in in_y for d in op.dims)
+    # the head and other small products may stay in the activation's dtype
+    dtype = precision.compute if op.attrs.get("fp8", True) else precision.activation
+    wide = precision.activation_bytes
+    narrow = precision.compute_bytes if dtype == "fp8" else wide
+    cast = _fp8_casts(batch * m * (k if phase is Phase.FORWARD else n), wide) if dtype == "fp8" else ()
+    if phase is Phase.FORWARD:
+        return (*cast, gemm(batch, m, n, k, dtype, narrow, wide, grouped=grouped))
+    if phase is Phase.INPUT_GRAD:
+        return (*cast, gemm(batch, m, k, n, dtype, narrow, wide, grouped=grouped))
+    accumulate = profile.fused_grad_accumulation and precision.grad_bytes == FP32_BYTES
+    out = 2.0 * FP32_BYTES if accumulate else wide
+    found = [gemm(batch, n, k, m, dtype, narrow, out, grouped=grouped)]
+    if not accumulate:
+        # grad += new: read the new one, read and write the sum
+        found.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
+    if len(op.inputs) > 1 + len(op.outputs):
+        found.append(stream(batch * m * n * wide, Access.NORM))  # the bias sums dy over its rows
+    return tuple(found)
+
+
+def _fp8_casts(elements: float, wide: float) -> tuple[Work, ...]:
+    """Quantise one operand: read it, write it and its transpose as fp8."""
+    return (stream(elements * (wide + 2.0)),)
+
+
+def _matmul(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+    a, b, y = set(op.inputs[0].dims), set(op.inputs[1].dims), set(op.outputs[0].dims)
+    batch = math.prod(sizes[d] for d in op.dims if d in a and d in b and d in y)
+    m = math.prod(sizes[d] for d in op.dims if d in a and d in y and d not in b)
+    n = math.prod(sizes[d] for d in op.dims if d in b and d in y and d not in a)
+    k = math.prod(sizes[d] for d in op.dims if d in a and d in b and d not in y)
+    return _bmm(phase, batch, m, n, k, precision)
+
+
+def _bmm(phase: Phase, batch: int, m: int, n: int, k: int, precision: Precision) -> tuple[Work, ...]:
+    """A product of two activations, whose two gradients both belong to INPUT_GRAD."""
+    dtype, size = precision.activation, precision.activation_bytes
+    dtype = precision.compute if dtype == "fp32" else dtype  # tf32 products of fp32 activations
+    if phase is Phase.FORWARD:
+        return (gemm(batch, m, n, k, dtype, size, size),)
+    if phase is Phase.INPUT_GRAD:
+        return (gemm(batch, m, k, n, dtype, size, size), gemm(batch, k, n, m, dtype, size, size))
+    return ()
+
+
+def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+    if phase is Phase.WEIGHT_GRAD:
+        return ()
+    out = op.outputs[0]
+    queries = op.queries()
+    dim_qk, dim_v = sum(sizes[q.dims[-1]] for q in queries), sizes[out.dims[-1]]
+    batch, seq_kv = sizes["batch"], sizes["kv_seq"]
+    seq_q = sizes["seq"]
+    heads = _count(out, sizes) // (batch * seq_q * dim_v)
+    key = op.inputs[len(queries)]
+    kv_heads = math.prod(sizes[d] for d in key.dims[:-1] if d in out.dims and d not in ("batch", "seq"))
+    causal = bool(op.attrs.get("causal", False))
+    size = precision.activation_bytes
+    rope = _rope(op, batch, seq_q, seq_kv, heads, kv_heads, dim_qk, size, profile)
+    if not profile.flash:
+        core = _unfused_attention(
+            phase, batch * heads, seq_q, seq_kv, dim_qk, dim_v, bool(op.attrs.get("dropout")), precision, profile
+        )
+        return (*rope, *core)
+    backward = phase is Phase.INPUT_GRAD
+    moved = batch * size * (heads * seq_q + kv_heads * seq_kv) * (dim_qk + dim_v)
+    work = Work(
+        family=Family.ATTENTION,
+        flop=attention_flop(batch, heads, seq_q, seq_kv, dim_qk, dim_v, causal, backward),
+        bytes=moved * (2.5 if backward else 1.0),
+        dtype=precision.compute if precision.activation == "fp32" else precision.activation,
+        shape=(batch, heads, kv_heads, seq_q, seq_kv, dim_qk, dim_v, int(causal), int(Direction(int(backward)))),
+        num_kernels=3 if backward else 1,  # row sums of dO * O, the kernel, dQ from fp32
+        variant=profile.attention,
+    )
+    return (*rope, work)
+
+
+def _rope(
+    op: Op, batch: int, seq_q: int, seq_kv: int, heads: int, kv_heads: int, dim: int, size: int, profile: Profile
+) -> tuple[Work, ...]:
+    if not op.attrs.get("rope"):
+        return ()
+    moved = 2.0 * batch * size * dim * (heads * seq_q + kv_heads * min(seq_q, seq_kv))
+    if profile.fused_rope:
+        return (stream(moved, kernels=2),)
+    # per tensor: split, negate and concat, two products with cos and sin, one sum
+    return (stream(4.0 * moved, kernels=10),)
+
+
+def _unfused_attention(
+    phase: Phase,
+    batch: int,
+    rows: int,
+    cols: int,
+    dim_qk: int,
+    dim_v: int,
+    dropout: bool,
+    precision: Precision,
+    profile: Profile,
+) -> tuple[Work, ...]:
+    """Two batched products and the passes over the score matrix between them."""
+    size = precision.activation_bytes
+    scores = float(batch) * rows * cols
+    fused = profile.attention == "fused_softmax"
+    drop = (2.0 * size + 1.0) * scores if dropout else 0.0
+    if phase is Phase.FORWARD:
+        # fused: scale, mask, softmax in one; else each reads and writes the scores
+        softmax = 2.0 * size * scores * (1.0 if fused else 3.0)
+        middle = [stream(softmax, Access.NORM, kernels=1 if fused else 3)]
+    else:
+        softmax = 3.0 * size * scores + (0.0 if fused else 4.0 * size * scores)
+        middle = [stream(softmax, Access.NORM, kernels=1 if fused else 3)]
+    if drop:
+        middle.append(stream(drop))
+    first = _bmm(phase, batch, rows, cols, dim_qk, precision)
+    second = _bmm(phase, batch, rows, dim_v, cols, precision)
+    return (*first, *middle, *second) if phase is Phase.FORWARD else (*second, *middle, *first)
+
+
+def _conv(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+    x, y = op.inputs[0], op.outputs[0]
+    batch, c_in, h, w = (sizes[dim] for dim in x.dims)
+    c_out = sizes[y.dims[1]]
+    kh, kw = op.attrs["kernel"]
+    stride_h, stride_w = op.attrs.get("stride", (1, 1))
+    pad_h, pad_w = op.attrs.get("padding", (0, 0))
+    groups = int(op.attrs.get("groups", 1))
+    direction = (Direction.FORWARD, Direction.BACKWARD, Direction.WEIGHT)[tuple(Phase).index(phase)]
+    size = precision.activation_bytes
+    out_h, out_w = out_size(h, kh, stride_h, pad_h), out_size(w, kw, stride_w, pad_w)
+    moved = size * (batch * (c_in * h * w + c_out * out_h * out_w) + c_out * c_in // groups * kh * kw)
+    work = Work(
+        family=Family.CONV,
+        flop=conv_flop(batch, c_in, c_out, out_h, out_w, kh, kw, groups),
+        bytes=float(moved),
+        dtype=precision.compute if precision.activation == "fp32" else precision.activation,
+        shape=(batch, c_in, h, w, c_out, kh, kw, stride_h, stride_w, pad_h, pad_w, groups, int(direction)),
+    )
+    return (work,)
+
+
+def _interaction(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+    features, dim, batch = sizes["features"], sizes["embedding_dim"], sizes["batch"]
+    pairs = stream(2.0 * precision.activation_bytes * batch * features * (features - 1) / 2.0)
+    return (*_bmm(phase, batch, features, features, dim, precision), *((pairs,) if phase != Phase.WEIGHT_GRAD else ()))
+
+
+_Lower = Callable[[Op, Sizes, Phase, Precision, Profile], tuple[Work, ...]]
+_PRODUCTS: Mapping[OpKind, _Lower] = {
+    OpKind.LINEAR: _linear,
+    OpKind.MATMUL: _matmul,
+    OpKind.ATTENTION: _attention,
+    OpKind.CONV2D: _conv,
+    OpKind.INTERACTION: _interaction,
+}

@@ -1,0 +1,44 @@
+"""Seconds of a kernel that only moves memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class MemoryCurve(NamedTuple):
+    """Parameters of one GPU, fitted to measurements.
+
+    Parameters
+    ----------
+    eff
+        Share of the sheet's bandwidth that a long elementwise kernel reaches.
+    floor_s
+        Time of a kernel that moves nothing [s].
+    ramp_s
+        Time until all SMs stream: hidden in part under the floor [s].
+    """
+
+    eff: float
+    floor_s: float
+    ramp_s: float
+
+
+def memory_time_s(
+    moved_bytes: float, access_eff: float, memory_Bps: float, eff: float, floor_s: float, ramp_s: float
+) -> float:
+    """Time to move `moved_bytes` [s].
+
+    Parameters
+    ----------
+    access_eff
+        Bandwidth of this access pattern over the elementwise one.
+
+    Notes
+    -----
+    Not modelled: tensors that still lie in the L2 cache.
+
+    >>> round(memory_time_s(2e9, 1.0, 2e12, 0.9, 2e-6, 1e-6) * 1e3, 3)
+    1.114
+    """
+    stream_s = moved_bytes / (memory_Bps * eff * access_eff)
+    return floor_s + stream_s + ramp_s * stream_s / (stream_s + floor_s)

@@ -1,0 +1,188 @@
+"""Seconds of a kernel on one GPU, with an error band and a source.
+
+>>> from types import SimpleNamespace
+>>> gpu = SimpleNamespace(name="a100-80gb", generation="ampere", memory_Bps=2.039e12, tdp_w=400,
+...                       peak_flops={"fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12}, num_sms=108)
+>>> work = Work(family=Family.GEMM, flop=2 * 4096.0**3, bytes=3 * 2 * 4096.0**2, dtype="bf16", shape=(1,) + 3 * (4096,))
+>>> time = OpCosts(gpu).time(work)
+>>> 0.5 < time.time_s * 1e3 < 0.7, time.assumed
+(True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from proteus.costs import curves
+from proteus.costs.attention import attention_time_s
+from proteus.costs.conv import conv_time_s
+from proteus.costs.curves import Curve
+from proteus.costs.gemm import gemm_time_s
+from proteus.costs.memory import memory_time_s
+from proteus.costs.work import Access, Family, Work
+from proteus.errors import InputError, unknown
+from proteus.units import DTYPE_BYTES
+
+
+class GpuSheet(Protocol):
+    """What the curves need of a GPU; ``cluster.Gpu`` has it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def generation(self) -> str: ...
+    @property
+    def memory_Bps(self) -> float: ...
+    @property
+    def peak_flops(self) -> Mapping[str, float]: ...
+    @property
+    def tdp_w(self) -> float | None: ...
+    @property
+    def num_sms(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpTime:
+    """Seconds of a kernel.
+
+    Parameters
+    ----------
+    sigma
+        Relative error of the family on this GPU (mean absolute, held out).
+    assumed
+        True where another GPU's or dtype's curve stands in.
+    """
+
+    time_s: float
+    sigma: float
+    source: str
+    assumed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What a measured run or the user's own profile says about a GPU.
+
+    Parameters
+    ----------
+    scale
+        Factor on the time of a family; families not named keep 1.
+    measured_s
+        Times of works that were measured here [s]; they beat the curves.
+    """
+
+    scale: Mapping[Family, float] = field(default_factory=dict)
+    measured_s: Mapping[Work, float] = field(default_factory=dict)
+    source: str = "calibration"
+
+
+#: SMs of a GPU whose sheet does not say: those of an A100
+USUAL_NUM_SMS = 108
+#: relative error of a time measured on the machine itself: run-to-run spread
+MEASURED_SIGMA = 0.02
+
+
+class OpCosts:
+    """Times of kernels on one kind of GPU; remembers what it was asked.
+
+    Parameters
+    ----------
+    gpu
+        A :class:`proteus.cluster.Gpu`.
+    calibration
+        None means curves and sheet alone.
+    """
+
+    def __init__(self, gpu: GpuSheet, calibration: Calibration | None = None) -> None:
+        self.gpu = gpu
+        self.calibration = calibration or Calibration()
+        self._cache: dict[Work, OpTime] = {}
+        self._sms = float(gpu.num_sms or USUAL_NUM_SMS)
+        peaks = gpu.peak_flops
+        self._half_flops = peaks.get("bf16") or peaks.get("fp16") or peaks.get("fp32", 0.0)
+
+    def time(self, work: Work) -> OpTime:
+        """The time of `work` alone on the GPU."""
+        found = self._cache.get(work)
+        if found is None:
+            found = self._cache[work] = self._evaluate(work)
+        return found
+
+    def _evaluate(self, work: Work) -> OpTime:
+        measured_s = self.calibration.measured_s.get(work)
+        if measured_s is not None:
+            return OpTime(measured_s, MEASURED_SIGMA, self.calibration.source, False)
+        scale = self.calibration.scale.get(work.family, 1.0)
+        match work.family:
+            case Family.GEMM | Family.GROUPED_GEMM:
+                curve, time_s = self._gemm(work)
+            case Family.ATTENTION:
+                curve, time_s = self._attention(work)
+            case Family.CONV:
+                curve, time_s = self._conv(work)
+            case _:
+                curve, time_s = self._memory(work)
+        sigma, source = curve.sigma, curve.source
+        if scale != 1.0:
+            source = f"{self.calibration.source} x {scale:.3g}; {source}"
+        return OpTime(time_s * scale, sigma, source, curve.is_assumed)
+
+    def _curve(self, family: str, key: str) -> Curve:
+        return curves.find(family, key, self.gpu.name, self.gpu.generation)
+
+    def _peak(self, dtype: str) -> float:
+        """The sheet's peak of a dtype [FLOP/s]; where it has none, that of what runs instead."""
+        peaks = self.gpu.peak_flops
+        for name in (dtype, *_RUNS_AS.get(dtype, ())):
+            if peaks.get(name):
+                return peaks[name]
+        raise InputError(f"GPU {self.gpu.name}: {unknown('dtype', dtype, peaks)}")
+
+    def _gemm(self, work: Work) -> tuple[Curve, float]:
+        curve = self._curve("gemm", work.dtype)
+        eff, *rest = curve.params
+        eff *= curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
+        batch, m, n, k = work.shape
+        if 0 in work.shape:
+            return curve, 0.0
+        peak = self._peak(work.dtype)
+        return curve, gemm_time_s(batch, m, n, k, work.bytes, peak, self.gpu.memory_Bps, self._sms, eff, *rest)
+
+    def _attention(self, work: Work) -> tuple[Curve, float]:
+        curve = self._curve("attention", work.variant or "flash2")
+        eff, *rest = curve.params
+        eff *= curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
+        size = float(DTYPE_BYTES[work.dtype])
+        peak = self._peak(work.dtype)
+        args: list[float] = [*work.shape, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]
+        return curve, attention_time_s(*args)
+
+    def _conv(self, work: Work) -> tuple[Curve, float]:
+        curve = self._curve("conv", work.dtype)
+        eff, *rest = curve.params
+        eff *= curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
+        size = float(DTYPE_BYTES[work.dtype])
+        peak = self._peak(work.dtype)
+        args: list[float] = [*work.shape, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]
+        return curve, conv_time_s(*args)
+
+    def _memory(self, work: Work) -> tuple[Curve, float]:
+        curve = self._curve("memory", "stream")
+        if work.num_kernels == 0 or work.bytes == 0.0:
+            return curve, 0.0
+        eff = curves.access_eff(work.variant or Access.STREAM)
+        each = work.bytes / work.num_kernels
+        time_s = memory_time_s(each, eff, self.gpu.memory_Bps, *curve.params)
+        return curve, work.num_kernels * time_s
+
+
+#: what computes a dtype that the GPU's sheet does not list
+_RUNS_AS = {
+    "bf16": ("fp16", "fp32"),  # Volta and Pascal: no bf16 units
+    "fp16": ("bf16", "fp32"),
+    "tf32": ("fp32",),  # before Ampere TF32 is plain fp32
+    "fp8": ("bf16", "fp16", "fp32"),  # weights are stored in fp8, products run in half precision
+    "fp32": ("tf32",),
+}

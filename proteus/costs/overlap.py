@@ -1,0 +1,83 @@
+"""How much a kernel and a communication slow each other on one GPU.
+
+A collective takes SMs (its channels), memory bandwidth (NCCL stores and
+re-reads what it moves, 2 to 3 bytes of traffic per byte on the wire) and
+cache; a kernel beside it gets the rest, and the other way round.  The tables
+say how much longer each takes while both run, by what the kernel is bound by
+and by where the communication goes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+
+import numpy as np
+
+from proteus.costs import curves
+from proteus.costs.work import Family, Work
+
+
+class ComputeClass(IntEnum):
+    """What a kernel is bound by."""
+
+    GEMM = 0
+    ATTENTION = 1
+    CONV = 2
+    MEMORY = 3
+
+
+class CommClass(IntEnum):
+    """Where a communication goes and who moves it."""
+
+    INTRA = 0  # NVLink, xGMI: all channels, most SMs
+    INTER = 1  # NIC: rate-limited, few SMs busy
+    P2P = 2  # send and receive: few channels
+    COPY = 3  # copy engine: no SMs
+
+
+_CLASS = {
+    Family.GEMM: ComputeClass.GEMM,
+    Family.GROUPED_GEMM: ComputeClass.GEMM,
+    Family.ATTENTION: ComputeClass.ATTENTION,
+    Family.CONV: ComputeClass.CONV,
+}
+
+
+def compute_class(work: Work) -> ComputeClass:
+    """The class of a kernel.
+
+    >>> compute_class(Work(family=Family.OPTIMIZER))
+    <ComputeClass.MEMORY: 3>
+    """
+    return _CLASS.get(work.family, ComputeClass.MEMORY)
+
+
+@cache
+def _tables(generation: str) -> tuple[np.ndarray, np.ndarray]:
+    table = curves.overlap_table()
+    row = table["generations"].get(generation, table["generations"]["default"])
+    compute = np.array([row["compute"][c.name.lower()] for c in ComputeClass], dtype=np.float64)
+    comm = np.array([row["comm"][k.name.lower()] for k in CommClass], dtype=np.float64)
+    return compute, comm
+
+
+def slowdowns(gpu: curves.HasGeneration) -> tuple[np.ndarray, np.ndarray]:
+    """How much longer each takes while both run, as a share of its time alone.
+
+    Returns
+    -------
+    compute
+        float64[ComputeClass, CommClass]: a kernel of class c beside a
+        communication of class k takes ``1 + compute[c, k]`` times as long.
+    comm
+        float64[CommClass, ComputeClass]: likewise the communication.
+
+    Notes
+    -----
+    Source: ``data/overlap.json``.  Not modelled: the size of the kernel's
+    grid; one that fills every SM exactly loses a whole wave (a GEMM of 132
+    blocks on H100 nearly doubles).
+    """
+    compute, comm = _tables(gpu.generation)
+    return compute.copy(), comm.copy()

@@ -1,0 +1,152 @@
+"""Memory-bound ops as passes over their tensors.
+
+A kernel that only moves memory takes as long as its bytes: what it reads
+plus what it writes, every tensor once.  The table of passes below counts
+elements of the op's inputs (in) and outputs (out)::
+
+    op             forward                 backward
+    ACTIVATION     in + out                out + 2 in
+    ADD            in + out                nothing: the gradient is handed on
+    DROPOUT        in + out + mask         out + mask + in
+    norms          in + out                out + 2 in (statistics are small)
+    BATCH_NORM     2 in + out              2 out + 3 in: its statistics need a pass of their own
+    EMBEDDING      rows, gathered          rows, scattered, into the table's gradient
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from proteus.costs.precision import Precision
+from proteus.costs.profile import Profile
+from proteus.costs.work import Access, Family, Phase, Work
+from proteus.model.graph import BATCH, Op, Operand, OpKind
+
+Sizes = Mapping[str, int]
+#: bytes per element of fp32 and of a dropout mask
+FP32_BYTES, MASK_BYTES = 4.0, 1.0
+#: kernels of a router: softmax, top-k, normalise, one-hot, sums (Megatron-Core moe/router.py)
+ROUTER_KERNELS = 8
+#: passes of a norm that no kernel fuses: cast, mean, centre, square, mean, scale, weight, cast
+UNFUSED_NORM_PASSES = 4.0
+_NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
+
+
+def stream(moved_bytes: float, access: Access = Access.STREAM, *, kernels: int = 1) -> Work:
+    """Kernels that move that many bytes.
+
+    >>> stream(8.0).family
+    <Family.MEMORY: 'memory'>
+    """
+    return Work(family=Family.MEMORY, bytes=float(moved_bytes), num_kernels=kernels, variant=access)
+
+
+def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+    """The kernels of an op that has no products."""
+    size = float(precision.activation_bytes)
+    weight_like = {OpKind.EMBEDDING, OpKind.EMBEDDING_BAG, OpKind.POSITION}
+    if phase is Phase.WEIGHT_GRAD and op.kind not in weight_like:
+        # the gradient of a norm's weight is part of its backward kernel; a bias sums over the rows
+        if op.kind in (OpKind.ADD, OpKind.DROPOUT, OpKind.ACTIVATION) and BATCH not in op.inputs[-1].dims:
+            return (stream(_count(op.inputs[0], sizes) * size, Access.NORM),)
+        return ()
+    into = sum(_count(operand, sizes) for operand in op.inputs) * size
+    first = _count(op.inputs[0], sizes) * size
+    out = sum(_count(operand, sizes) for operand in op.outputs) * size
+    forward = phase is Phase.FORWARD
+    match op.kind:
+        case OpKind.RESHAPE | OpKind.SELECT:
+            return ()
+        case OpKind.ACTIVATION:
+            return (stream(first + out if forward else out + 2.0 * first),)
+        case OpKind.ADD:
+            return (stream(into + out),) if forward else ()
+        case OpKind.DROPOUT:
+            return _dropout(op, first, out, size, forward, profile)
+        case OpKind.LAYER_NORM | OpKind.RMS_NORM | OpKind.GROUP_NORM:
+            return _norm(first, out, forward, profile)
+        case OpKind.BATCH_NORM:
+            if forward:
+                return (stream(2.0 * first + out, Access.NORM),)
+            return (stream(2.0 * out + 3.0 * first, Access.NORM_GRAD),)
+        case OpKind.POOL2D | OpKind.CONCAT:
+            return (stream(first + out if op.kind is OpKind.POOL2D else 2.0 * out),)
+        case OpKind.EMBEDDING | OpKind.EMBEDDING_BAG | OpKind.POSITION:
+            return _embedding(op, sizes, phase, out, precision)
+        case OpKind.ROUTER:
+            return (stream(4.0 * (first + out), kernels=ROUTER_KERNELS),)
+        case OpKind.DISPATCH | OpKind.COMBINE:
+            return (stream(first + out, Access.GATHER if forward else Access.SCATTER, kernels=2),)
+        case _:
+            return _loss(op, sizes, size, forward, profile)
+
+
+def _count(operand: Operand, sizes: Sizes) -> int:
+    return math.prod(sizes[dim] for dim in operand.dims)
+
+
+def _dropout(op: Op, first: float, out: float, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
+    if op.attrs.get("p", 0.0) == 0.0:
+        return ()
+    mask = out / size * MASK_BYTES
+    if profile.fused_dropout_add and forward:
+        return (stream(mask),)  # the add's kernel reads and writes the rest
+    return (stream(first + out + mask),)
+
+
+def _norm(first: float, out: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
+    if not profile.fused_norm:
+        passes = UNFUSED_NORM_PASSES if forward else 2.0 * UNFUSED_NORM_PASSES
+        return (stream(passes * (first + out), Access.NORM, kernels=int(2 * passes)),)
+    if forward:
+        read = 0.0 if profile.fused_add_norm else first  # the add before it has the values in registers
+        return (stream(read + out, Access.NORM),)
+    return (stream(out + 2.0 * first, Access.NORM_GRAD, kernels=2),)
+
+
+def _embedding(op: Op, sizes: Sizes, phase: Phase, out: float, precision: Precision) -> tuple[Work, ...]:
+    if op.kind is OpKind.POSITION:
+        if phase is Phase.INPUT_GRAD:
+            return ()
+        return (stream(2.0 * out) if phase is Phase.FORWARD else stream(out, Access.NORM),)
+    rows = 1.0
+    if op.kind is OpKind.EMBEDDING_BAG:
+        rows = float(op.attrs.get("pooling", 1))  # rows summed per bag
+    if phase is Phase.FORWARD:
+        return (_lookup(out * (rows + 1.0), Access.GATHER),)
+    if phase is Phase.WEIGHT_GRAD:
+        # read the gradient, add to the rows of the table's gradient
+        return (_lookup(out + 2.0 * rows * out / precision.activation_bytes * precision.grad_bytes, Access.SCATTER),)
+    return ()
+
+
+def _lookup(moved_bytes: float, access: Access) -> Work:
+    return Work(family=Family.EMBEDDING, bytes=moved_bytes, num_kernels=1, variant=access)
+
+
+def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
+    """Cross entropy over a (sharded) vocabulary, op by op.
+
+    Unfused, as Megatron's vocab_parallel_cross_entropy: logits are cast to
+    fp32 and every step reads and writes them; fused, one kernel reads them
+    twice forward and once backward and writes the gradient.
+    """
+    logits = float(_count(op.inputs[0], sizes))
+    fused = profile.fused_cross_entropy
+    match op.kind:
+        case OpKind.MAX:
+            cast = 0.0 if fused else size + FP32_BYTES
+            return (stream(logits * (cast + (size if fused else FP32_BYTES)), Access.NORM),) if forward else ()
+        case OpKind.SUM_EXP:
+            if forward:
+                passes = size if fused else 5.0 * FP32_BYTES  # subtract, exp, sum
+                return (stream(logits * passes, kernels=1 if fused else 3),)
+            # scale the saved softmax by the gradient, cast it to the logits' dtype
+            return (stream(logits * (2.0 * size if fused else 5.0 * FP32_BYTES + size), kernels=1 if fused else 3),)
+        case OpKind.PICK:
+            return (stream(_count(op.outputs[0], sizes) * FP32_BYTES, kernels=1),)
+        case OpKind.CROSS_ENTROPY:
+            return (stream(4.0 * logits * FP32_BYTES, kernels=3),)
+        case _:
+            return (stream(2.0 * logits * FP32_BYTES, kernels=2),)

@@ -1,0 +1,154 @@
+"""Framework profiles: what a framework fuses and what it costs the host.
+
+A profile holds documented habits of a framework, not tuned factors: which
+elementwise ops become one kernel, which attention it calls, whether the
+optimizer is one kernel, how long its host needs per op.  The file
+``data/profiles.json`` names the source of every field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+from proteus.costs import precision as precisions
+from proteus.costs.precision import Precision
+from proteus.costs.work import Work
+from proteus.errors import InputError, unknown
+
+Attention = Literal["unfused", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
+Optimizer = Literal["fused", "foreach", "loop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How a framework turns ops into kernels.
+
+    Parameters
+    ----------
+    attention
+        ``unfused``: product, scale, mask, softmax, dropout, product;
+        ``fused_softmax``: scale, mask and softmax in one kernel (Megatron);
+        the others are fused kernels, which never write the scores.
+    fused_bias_activation, fused_dropout_add
+        Bias and activation, or bias, dropout and residual add, in one kernel.
+    fused_norm
+        One kernel forward and backward; else several passes in fp32.
+    fused_add_norm
+        The residual add is part of the norm's kernel, which saves one read.
+    fused_rope
+        Rotary embedding in one pass over q and k; else slices and concats.
+    fused_cross_entropy
+        Loss in about one pass over the logits; else a chain in fp32.
+    fused_grad_accumulation
+        The weight gradient's product adds into the fp32 gradient itself.
+    fp32_grads
+        Gradients are accumulated and reduced in fp32.
+    fp32_params
+        The stored parameter is fp32 and cast for use (autocast, FSDP).
+    optimizer
+        ``fused``: one multi-tensor kernel; ``foreach``: one kernel per
+        arithmetic step; ``loop``: every step of every tensor.
+    launch_s
+        Host time of one kernel launch [s].
+    op_s
+        Host time of the framework around an op, besides its launches [s].
+    """
+
+    name: str
+    attention: Attention
+    fused_bias_activation: bool
+    fused_dropout_add: bool
+    fused_norm: bool
+    fused_add_norm: bool
+    fused_rope: bool
+    fused_cross_entropy: bool
+    fused_grad_accumulation: bool
+    fp32_grads: bool
+    fp32_params: bool
+    optimizer: Optimizer
+    launch_s: float
+    op_s: float
+    source: str
+
+    @property
+    def flash(self) -> bool:
+        """Whether attention is one kernel that never writes the scores.
+
+        >>> load("megatron").flash
+        True
+        """
+        return self.attention not in ("unfused", "fused_softmax")
+
+    def precision(self, name: str) -> Precision:
+        """The precision `name` as this framework stores it.
+
+        >>> load("megatron").precision("bf16").grad_bytes
+        4.0
+        >>> load("torchtitan").precision("bf16").param_bytes
+        4.0
+        """
+        base = precisions.load(name)
+        if base.master_bytes == 0.0:
+            return base
+        if self.fp32_params:
+            return replace(base, param_bytes=4.0, grad_bytes=4.0, master_bytes=0.0)
+        return replace(base, grad_bytes=4.0) if self.fp32_grads else base
+
+    def host_s(self, works: Iterable[Work]) -> float:
+        """Host time to issue the kernels of one op in one phase [s]."""
+        launches = sum(work.num_kernels for work in works)
+        return self.op_s + launches * self.launch_s if launches else 0.0
+
+    def but(self, **changes: object) -> Profile:
+        """The same profile with other fields, e.g. ``but(attention="flash1")``.
+
+        >>> load("megatron").but(attention="flash1").attention
+        'flash1'
+        """
+        known = {field.name for field in fields(self)}
+        for name in changes:
+            if name not in known:
+                raise InputError(unknown("profile field", name, known))
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+@cache
+def _profiles() -> dict[str, Profile]:
+    text = resources.files("proteus.costs").joinpath("data/profiles.json").read_text("utf-8")
+    table = json.loads(text)
+    found: dict[str, Profile] = {}
+    for name, row in table["profiles"].items():
+        base = {key: value for key, value in row.items() if key not in ("like", "launch_us", "op_us")}
+        if "like" in row:
+            parent = found[row["like"]]
+            for key in ("launch_us", "op_us"):
+                if key in row:
+                    base[key.replace("_us", "_s")] = row[key] * 1e-6
+            found[name] = replace(parent, name=name, **base)
+        else:
+            found[name] = Profile(name=name, launch_s=row["launch_us"] * 1e-6, op_s=row["op_us"] * 1e-6, **base)
+    for alias, name in table["aliases"].items():
+        found[alias] = found[name]
+    return found
+
+
+def names() -> tuple[str, ...]:
+    return tuple(sorted(_profiles()))
+
+
+def load(name: str) -> Profile:
+    """The profile of a framework.
+
+    >>> load("torch-eager").optimizer
+    'foreach'
+    """
+    found = _profiles()
+    key = name.lower().replace("_", "-")
+    if key not in found:
+        raise InputError(unknown("framework profile", name, found))
+    return found[key]

@@ -1,0 +1,81 @@
+"""What a kernel has to do, in the terms that its time depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class Phase(StrEnum):
+    """A part of a step; a plain backward is INPUT_GRAD, then WEIGHT_GRAD."""
+
+    FORWARD = "forward"
+    INPUT_GRAD = "input_grad"
+    WEIGHT_GRAD = "weight_grad"
+
+
+class Family(StrEnum):
+    """Kernels that one curve describes."""
+
+    GEMM = "gemm"
+    GROUPED_GEMM = "grouped_gemm"
+    ATTENTION = "attention"
+    CONV = "conv"
+    MEMORY = "memory"
+    EMBEDDING = "embedding"
+    OPTIMIZER = "optimizer"
+
+
+class Access(StrEnum):
+    """How a memory-bound kernel walks its tensors, which sets its bandwidth."""
+
+    STREAM = "stream"  # elementwise
+    NORM = "norm"  # a reduction per row, then elementwise
+    NORM_GRAD = "norm_grad"  # reductions per row and per column
+    GATHER = "gather"  # whole rows by index
+    SCATTER = "scatter"  # rows added by index, with sorting or atomics
+
+
+class Direction(IntEnum):
+    """Last entry of the shape of ATTENTION and CONV works."""
+
+    FORWARD = 0
+    BACKWARD = 1  # attention: all gradients; conv: the gradient of the input
+    WEIGHT = 2  # conv only: the gradient of the weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One kernel, or a few that always come together.
+
+    Parameters
+    ----------
+    flop
+        Multiply-adds times two that are really done [FLOP]; causal attention
+        counts its lower triangle only.
+    bytes
+        Traffic with device memory, each tensor once [bytes].
+    dtype
+        dtype of the arithmetic: the row of the GPU's peaks.
+    shape
+        ============= ====================================================
+        GEMM          batch, m, n, k (GROUPED_GEMM: batch = groups)
+        ATTENTION     batch, heads, kv_heads, seq_q, seq_kv, head_dim_qk,
+                      head_dim_v, causal, direction
+        CONV          batch, c_in, h, w, c_out, kh, kw, stride_h, stride_w,
+                      pad_h, pad_w, groups, direction
+        others        empty
+        ============= ====================================================
+    num_kernels
+        Launches; each costs at least the GPU's floor and the host's launch.
+    variant
+        MEMORY: an :class:`Access`. ATTENTION: the library, e.g. ``flash2``.
+    """
+
+    family: Family
+    flop: float = 0.0
+    bytes: float = 0.0
+    dtype: str = "fp32"
+    shape: tuple[int, ...] = ()
+    num_kernels: int = 1
+    variant: str = ""
