@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
         return code
+    except SystemExit as stop:  # argparse has printed help or one line of what is wrong
+        return stop.code if isinstance(stop.code, int) else EXIT_BAD_INPUT
     except BrokenPipeError:
         # The reader of our output went away (`proteus ... | head`); keep the interpreter's last flush quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -27,13 +27,20 @@ DEGREES = {
     "micro_batch": "samples of one micro-batch on one data-parallel rank",
     "global_batch": "samples of one step",
     "virtual_stages": "model chunks per pipeline rank (interleaved schedule)",
+    "max_in_flight": "most micro-batches of a stage whose backward has not ended",
+    "recompute_layers": "recompute only in the first N layers of a stage",
 }
 CHOICES = {
     "schedule": "pipeline schedule: gpipe, 1f1b, interleaved, ...",
+    "context": "how context parallelism meets attention: all_gather or all_to_all",
     "recompute": "activation recomputation: none, selective or full",
     "precision": "compute precision: fp32, tf32, fp16, bf16 or fp8",
     "optimizer": "optimizer: sgd or adam",
     "profile": "framework profile: megatron, torch-eager, ...",
+}
+SWITCHES = {
+    "sequence_parallel": "cut the sequence between tensor-parallel regions",
+    "overlap_gradients": "reduce gradients while the backward pass goes on",
 }
 
 
@@ -50,6 +57,24 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return number
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them.
+
+    >>> numbers("8,8,8,8")
+    (8, 8, 8, 8)
+    """
+    return tuple(positive(part) for part in text.split(","))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words with commas between them.
+
+    >>> words("optimizer,activation")
+    ('optimizer', 'activation')
+    """
+    return tuple(part.strip() for part in text.split(","))
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
@@ -74,12 +99,14 @@ def add_strategy_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--zero", type=int, metavar="N", help="ZeRO stage: 0, 1, 2 or 3")
     for name, meaning in CHOICES.items():
         group.add_argument(f"--{name}", dest=name, metavar="NAME", help=meaning)
+    group.add_argument("--layers-per-stage", type=numbers, metavar="N,N,...", help="layers of each pipeline stage")
     group.add_argument(
-        "--sequence-parallel",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="cut the sequence between tensor-parallel regions",
+        "--offload", type=words, metavar="KIND,...", help="kept on the host: optimizer, parameter, activation"
     )
+    for name, meaning in SWITCHES.items():
+        group.add_argument(
+            f"--{name.replace('_', '-')}", action=argparse.BooleanOptionalAction, default=None, help=meaning
+        )
 
 
 def load_model(options: argparse.Namespace) -> Model:
@@ -127,7 +154,7 @@ def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     >>> given_settings(argparse.Namespace(dp=4, tp=None, zero=1))
     {'dp': 4, 'zero': 1}
     """
-    names = [*DEGREES, "zero", *CHOICES, "sequence_parallel"]
+    names = [*DEGREES, "zero", *CHOICES, "layers_per_stage", "offload", *SWITCHES]
     return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
