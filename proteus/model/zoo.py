@@ -14,6 +14,8 @@ from typing import Any
 import yaml
 
 from proteus.errors import ModelError, context, unknown
+from proteus.model.convnet import convnet
+from proteus.model.dlrm import dlrm
 from proteus.model.graph import Model
 from proteus.model.spec import Experts, LatentAttention, Patches, TransformerSpec
 from proteus.model.transformer import transformer
@@ -31,7 +33,12 @@ def _transformer(name: str, fields: Mapping[str, Any]) -> Model:
     return transformer(transformer_spec(name, fields))
 
 
-_FAMILIES: Mapping[str, Callable[[str, Mapping[str, Any]], Model]] = {"transformers": _transformer}
+#: data file to builder
+_FAMILIES: Mapping[str, Callable[[str, Mapping[str, Any]], Model]] = {
+    "transformers": _transformer,
+    "convnets": lambda name, fields: convnet(name, **fields),
+    "dlrms": lambda name, fields: dlrm(name, **fields),
+}
 #: what an entry says beside the arguments of its family
 _ABOUT = ("source", "note", "aliases")
 
