@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from proteus.cli.flags import add_cluster_flags, load_cluster
+from proteus.cli.flags import add_cluster_flags
+from proteus.cli.inputs import load_cluster
 from proteus.cli.output import print_json
 
 
@@ -17,7 +18,9 @@ def add_to(commands: Any) -> None:
         description="Read a topology file (NCCL XML, nvidia-smi topo -m, rocm-smi --showtopo) or a preset.",
         allow_abbrev=False,
     )
-    parser.add_argument("cluster", metavar="FILE|NAME[:NODES]", help="a topology file of a real host, or a preset")
+    parser.add_argument(
+        "cluster", nargs="+", metavar="FILE|NAME[:NODES]", help="a topology file of a real host, or a preset"
+    )
     add_cluster_flags(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(run=run)
@@ -25,7 +28,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
-    report = load_cluster(options.cluster, options).report()
+    report = load_cluster(options).report()
     if options.json:
         print_json(report)
     else:

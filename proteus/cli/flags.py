@@ -1,4 +1,4 @@
-"""The flags that name a model, a cluster and a strategy, and what they build.
+"""The flags that name a model, a cluster and a strategy.
 
 A degree or setting that was not given is not passed on: its default lives in
 one place, :func:`proteus.strategy.recipe.parallelize`.
@@ -7,15 +7,7 @@ one place, :func:`proteus.strategy.recipe.parallelize`.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from proteus.errors import InputError
-
-if TYPE_CHECKING:
-    from proteus.cluster.cluster import Cluster
-    from proteus.model.graph import Model
-    from proteus.strategy.tree import StrategyTree
+from typing import Any
 
 #: flag → what it sets, in the words of ``parallelize``
 DEGREES = {
@@ -77,10 +69,42 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
-    """``--gpu`` and ``--nodes``, which complete a topology file."""
-    parser.add_argument("--gpu", metavar="NAME", help="GPU of a topology file that does not name it, e.g. a100-40gb")
+def pair_of_words(text: str) -> tuple[str, str]:
+    """Two words with ``=`` between them.
+
+    >>> pair_of_words("3=mlx5_0")
+    ('3', 'mlx5_0')
+    """
+    left, equals, right = text.rpartition("=")
+    if not (left and equals and right):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form A=B")
+    return left, right
+
+
+def named_factor(text: str) -> tuple[str, float]:
+    """A name and a factor with ``=`` between them.
+
+    >>> named_factor("5=1.3")
+    ('5', 1.3)
+    """
+    name, value = pair_of_words(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: {value!r} is not a number") from None
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """What completes a topology file, and what-if faults."""
+    parser.add_argument("--gpu", metavar="NAME", help="GPU in the hosts, e.g. a100-40gb; for files that do not name it")
     parser.add_argument("--nodes", type=positive, metavar="N", help="hosts of the cluster (default 1)")
+    faults = {
+        "--slow-device": (named_factor, "DEVICE=FACTOR", "this device computes FACTOR times as long; may be repeated"),
+        "--slow-link": (named_factor, "LINK=FRACTION", "links that match this name at a fraction of their speed"),
+        "--without-nic": (pair_of_words, "HOST=NIC", "this host lacks a network interface"),
+    }
+    for flag, (kind, metavar, meaning) in faults.items():
+        parser.add_argument(flag, type=kind, metavar=metavar, action="append", default=[], help=meaning)
 
 
 def add_strategy_flags(parser: argparse.ArgumentParser) -> None:
@@ -89,9 +113,13 @@ def add_strategy_flags(parser: argparse.ArgumentParser) -> None:
     inputs.add_argument("--model", metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config")
     inputs.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
     inputs.add_argument(
-        "--cluster", required=True, metavar="NAME[:NODES]|FILE", help="a preset, or a topology file of a real host"
+        "--cluster",
+        required=True,
+        nargs="+",
+        metavar="NAME[:NODES]|FILE",
+        help="a preset, or a topology file of a real host; several are one cluster of mixed hosts",
     )
-    add_cluster_flags(inputs)  # type: ignore[arg-type]  # a group takes arguments as a parser does
+    add_cluster_flags(inputs)
     group = parser.add_argument_group("strategy")
     group.add_argument("--tree", metavar="FILE", help="a saved strategy tree (YAML); the flags below then do not apply")
     for name, meaning in DEGREES.items():
@@ -109,45 +137,6 @@ def add_strategy_flags(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def load_model(options: argparse.Namespace) -> Model:
-    """The model that the flags name."""
-    import proteus as pt
-
-    if options.model is None:
-        raise InputError("--model is missing: a model of the zoo or a Hugging Face config.json")
-    if names_a_file(options.model):
-        return pt.from_hf(options.model, seq=options.seq)
-    return pt.models.load(options.model, seq=options.seq)
-
-
-def load_cluster(name: str, options: argparse.Namespace) -> Cluster:
-    """The cluster that a preset's name or a topology file gives."""
-    import proteus as pt
-
-    if names_a_file(name):
-        return pt.Cluster.load_file(name, gpu=options.gpu, nodes=options.nodes or 1)
-    if ":" in name and options.nodes:
-        raise InputError(f"--cluster {name} and --nodes {options.nodes} both set the number of hosts; give one of them")
-    cluster = pt.clusters.load(name)
-    if options.nodes:
-        cluster = cluster.with_nodes(options.nodes)
-    return cluster.with_gpu(options.gpu) if options.gpu else cluster
-
-
-def load_tree(options: argparse.Namespace) -> StrategyTree:
-    """The strategy tree: the file's, or the recipe's with the flags given."""
-    import proteus as pt
-
-    settings = given_settings(options)
-    if options.tree is None:
-        return pt.StrategyTree(load_model(options)).parallelize(**settings)
-    if settings:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in settings)
-        raise InputError(f"--tree {options.tree} says the whole strategy; drop {flags}, or change the file")
-    text = Path(options.tree).read_text(encoding="utf-8")
-    return pt.StrategyTree.from_yaml(text, model=load_model(options) if options.model else None, source=options.tree)
-
-
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The strategy flags that the user gave, as arguments of ``parallelize``.
 
@@ -156,13 +145,3 @@ def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     """
     names = [*DEGREES, "zero", *CHOICES, "layers_per_stage", "offload", *SWITCHES]
     return {name: value for name in names if (value := getattr(options, name, None)) is not None}
-
-
-def names_a_file(text: str) -> bool:
-    """Whether a flag's value means a file and not a name that Proteus knows.
-
-    >>> names_a_file("llama3-8b"), names_a_file("dgx-a100:4"), names_a_file("topo.xml")
-    (False, False, True)
-    """
-    path = Path(text)
-    return "/" in text or path.suffix.lower() in {".json", ".xml", ".txt", ".yaml", ".yml", ".log"} or path.is_file()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from proteus.cli.flags import add_strategy_flags, load_cluster, load_tree
+from proteus.cli.flags import add_strategy_flags
+from proteus.cli.inputs import load_cluster, load_tree
 from proteus.cli.output import announce, print_json
 from proteus.files import atomic_write
 
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     import proteus as pt
     from proteus.htae.engine import warm_up
 
-    cluster = load_cluster(options.cluster, options)
+    cluster = load_cluster(options)
     tree = load_tree(options)
     warm_up(announce)
     result = pt.simulate(tree, cluster, sharing=not options.no_sharing, overlap=not options.no_overlap)

@@ -1,0 +1,89 @@
+"""What the flags name: loading models, clusters and strategy trees, each by its public name."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proteus.cli.flags import given_settings
+from proteus.errors import InputError
+
+if TYPE_CHECKING:
+    from proteus.cluster.cluster import Cluster
+    from proteus.model.graph import Model
+    from proteus.strategy.tree import StrategyTree
+
+
+def load_model(options: argparse.Namespace) -> Model:
+    """The model that the flags name."""
+    import proteus as pt
+
+    if options.model is None:
+        raise InputError("--model is missing: a model of the zoo or a Hugging Face config.json")
+    if names_a_file(options.model):
+        return pt.from_hf(options.model, seq=options.seq)
+    return pt.models.load(options.model, seq=options.seq)
+
+
+def load_cluster(options: argparse.Namespace) -> Cluster:
+    """The cluster that the flags name, its faults included."""
+    import proteus as pt
+
+    names = options.cluster
+    if options.nodes and len(names) > 1:
+        raise InputError(f"--nodes {options.nodes} with {len(names)} kinds of host; write the number after each name")
+    parts = [load_hosts(name, options) for name in names]
+    cluster = parts[0] if len(parts) == 1 else pt.Cluster.mixed(parts, name="+".join(names))
+    for device, factor in options.slow_device:
+        cluster = cluster.slow_device(whole_number("--slow-device", device), factor)
+    for pattern, fraction in options.slow_link:
+        cluster = cluster.slow_link(pattern, fraction)
+    for host, nic in options.without_nic:
+        cluster = cluster.without_nic(whole_number("--without-nic", host), nic)
+    return cluster
+
+
+def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
+    """Equal hosts: of a preset or as a topology file says, the number after a colon."""
+    import proteus as pt
+
+    path, colon, count = name.rpartition(":")
+    nodes = int(count) if colon and count.isdigit() else None
+    path = path if nodes is not None else name
+    if not names_a_file(path):
+        return pt.clusters.load(name, nodes=options.nodes, gpu=options.gpu)
+    if nodes is not None and options.nodes not in (None, nodes):
+        raise InputError(f"--cluster {name} and --nodes {options.nodes} disagree; give one of them")
+    return pt.Cluster.load_file(path, gpu=options.gpu, nodes=nodes or options.nodes or 1)
+
+
+def load_tree(options: argparse.Namespace) -> StrategyTree:
+    """The strategy tree: the file's, or the recipe's with the flags given."""
+    import proteus as pt
+
+    settings = given_settings(options)
+    if options.tree is None:
+        return pt.StrategyTree(load_model(options)).parallelize(**settings)
+    if settings:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in settings)
+        raise InputError(f"--tree {options.tree} says the whole strategy; drop {flags}, or change the file")
+    text = Path(options.tree).read_text(encoding="utf-8")
+    return pt.StrategyTree.from_yaml(text, model=load_model(options) if options.model else None, source=options.tree)
+
+
+def names_a_file(text: str) -> bool:
+    """Whether a flag's value means a file and not a name that Proteus knows.
+
+    >>> names_a_file("llama3-8b"), names_a_file("dgx-a100:4"), names_a_file("topo.xml")
+    (False, False, True)
+    """
+    path = Path(text)
+    return "/" in text or path.suffix.lower() in {".json", ".xml", ".txt", ".yaml", ".yml", ".log"} or path.is_file()
+
+
+def whole_number(flag: str, text: str) -> int:
+    """The number of a device or host."""
+    if not text.isdigit():
+        raise InputError(f"{flag}: {text!r} is not a number counted from 0")
+    return int(text)
