@@ -34,9 +34,9 @@ _CAP, _LINKS = 1, 2
 def jit(function: F) -> F:
     """Compile on first use and keep the machine code on disk where that is possible."""
     try:
-        return cast(F, njit(cache=True)(function))
+        return cast(F, njit(cache=True, error_model="numpy")(function))
     except RuntimeError:  # no folder that can be written: compile in every process
-        return cast(F, njit(function))
+        return cast(F, njit(error_model="numpy")(function))
 
 
 @jit
@@ -305,6 +305,41 @@ def set_key(key: np.ndarray, winner: np.ndarray, slot: int, time_s: float) -> No
         winner[node] = winner[best]
         key[node] = key[best]
         node >>= 1
+
+
+@jit
+def place_ops(
+    tasks: np.ndarray,
+    begin_s: np.ndarray,
+    end_s: np.ndarray,
+    segment: np.ndarray,
+    segment_ptr: np.ndarray,
+    work_s: np.ndarray,
+    entry_ptr: np.ndarray,
+    entry_time_s: np.ndarray,
+    entry_rate: np.ndarray,
+    num_ops: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Start and end of every op of the segments of `tasks`, walking along the rates of each."""
+    out_task, out_op = np.empty(num_ops, np.int32), np.empty(num_ops, np.int32)
+    out_start_s, out_end_s = np.empty(num_ops), np.empty(num_ops)
+    n = 0
+    for i in range(len(tasks)):
+        now, rate, entry = begin_s[i], 1.0, entry_ptr[i]
+        first = segment_ptr[segment[i]]
+        for op in range(segment_ptr[segment[i] + 1] - first):
+            out_task[n], out_op[n], out_start_s[n] = tasks[i], op, now
+            need = work_s[first + op]
+            while entry < entry_ptr[i + 1] and rate * (entry_time_s[entry] - now) < need:
+                need -= rate * (entry_time_s[entry] - now)
+                now, rate = entry_time_s[entry], entry_rate[entry]
+                entry += 1
+            now = min(now + need / rate, end_s[i])
+            out_end_s[n] = now
+            n += 1
+        if n > 0 and out_task[n - 1] == tasks[i]:
+            out_end_s[n - 1] = end_s[i]  # rounding must not open a gap before the end
+    return out_task, out_op, out_start_s, out_end_s
 
 
 @jit
