@@ -41,6 +41,8 @@ SCHEDULES: dict[str, Rule] = {
     "interleaved": Rule("loop"),
     "zb-h1": Rule("line"),
     "zb-v": Rule("v"),
+    "v-half": Rule("v"),
+    "v-min": Rule("v"),
     "dualpipe": Rule("v"),
 }
 """Every schedule by name."""
@@ -50,8 +52,8 @@ def placement(name: str, num_ranks: int, virtual_stages: int = 1) -> tuple[int, 
     """Pipeline rank of every chunk of the model.
 
     ``line``: one chunk per rank.  ``loop`` (interleaved): chunk c on rank
-    ``c % num_ranks``.  ``v`` (zb-v, dualpipe): two chunks per rank, down the
-    ranks and up again.  dualpipe is DualPipeV: the two directions of DualPipe
+    ``c % num_ranks``.  ``v`` (zb-v, v-half, v-min, dualpipe): two chunks per rank,
+    down the ranks and up again.  dualpipe is DualPipeV: the two directions of DualPipe
     folded onto half the ranks, which is its form with a single copy of the
     parameters.
 
@@ -62,7 +64,7 @@ def placement(name: str, num_ranks: int, virtual_stages: int = 1) -> tuple[int, 
     num_ranks
         Pipeline degree.
     virtual_stages
-        Chunks per rank; zb-v and dualpipe have 2 and take 1 as "their own".
+        Chunks per rank; the V has 2 and takes 1 as "their own".
 
     Examples
     --------
@@ -171,6 +173,10 @@ def _row(
             return patterns.zb_h1(rank, num_ranks, num_micro_batches)
         case "zb-v":
             return patterns.zb_v(rank, num_ranks, num_micro_batches)
+        case "v-half":
+            return patterns.v_half(rank, num_ranks, num_micro_batches)
+        case "v-min":
+            return patterns.v_min(rank, num_ranks, num_micro_batches)
         case _:
             return patterns.dualpipe(rank, num_ranks, num_micro_batches)
 

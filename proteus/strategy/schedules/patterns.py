@@ -104,7 +104,8 @@ def zb_h1(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
     bubble is (p - 1) (F + B - W) instead of (p - 1) (F + B + W).
 
     Source: Qi et al., "Zero Bubble Pipeline Parallelism", 2023 (arXiv
-    2401.10241), section 2.2.1, fig. 2 and table 1.
+    2401.10241), section 2.1 and table 2; the order of PyTorch's
+    ``ScheduleInterleavedZeroBubble`` with one chunk per rank.
     """
     n = max(num_micro_batches, num_ranks)
     warm_up = num_ranks - rank - 1
@@ -124,8 +125,8 @@ def zb_v(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
     first and its last action.  A rank holds 2p chunks of half a stage: what
     the first rank of 1F1B holds, half of what ZB-H2 does.
 
-    Source: Qi et al. 2023, section 6 (ZB-V), fig. 6; the order of PyTorch's
-    ``ScheduleZBVZeroBubble``.
+    Source: Qi et al. 2023, section 6 and fig. 8; the order of PyTorch's
+    ``ScheduleZBVZeroBubble``, which differs from the figure in the last W's.
     """
     p, r = num_ranks, rank
     n = max(num_micro_batches, 2 * p - 1)
@@ -140,6 +141,56 @@ def zb_v(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
     return numbered(row, _v_chunks(r, p), num_micro_batches)
 
 
+def v_half(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
+    """The V of zb-v with half of 1F1B's activations, (p + 2) // 2 stages, for a bubble at the ends.
+
+    Source: Qi et al., "Pipeline Parallelism with Controllable Memory", 2024
+    (arXiv 2405.15362), section 3 and the offsets of table 9.
+    """
+    p, r = num_ranks, rank
+    gap = 3 if p % 2 == 0 else 0  # else two actions of a period would meet in one unit of time
+    block = (2 * r, 3 * p - r - 2, 3 * p + gap + 2 * r - 1, 6 * p + gap - r - 2)
+    return _repeated(block, rank, num_ranks, num_micro_batches)
+
+
+def v_min(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
+    """The V of zb-v with a third of 1F1B's activations, (p + 4) // 3 stages: every action as early as it can be.
+
+    Source: Qi et al. 2024, section 3 and the offsets of table 8.
+    """
+    p, r = num_ranks, rank
+    gap = 2 if p % 3 == 0 else 0
+    block = (r, 2 * p - r - 1, 2 * p + gap + r, 4 * p + gap - r - 1)
+    return _repeated(block, rank, num_ranks, num_micro_batches)
+
+
+def _repeated(block: tuple[int, int, int, int], rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
+    """One block of F0, F1, B1, B0 at these units of time, again every 6 units; W where there is room.
+
+    A micro-batch is six actions on its rank, so with F = B = W a block every 6
+    units keeps the rank busy, and what is held at once is how long the block
+    holds its activations.  Only the order is kept here: at run time
+    every action starts as soon as it can, as the paper's "squeeze" does.  The
+    paper's further reordering of the warm-up and the end is left out, which
+    costs V-Half half a unit per rank (3.5 p instead of 3 p).
+    """
+    period = 6
+    start = np.add.outer(np.arange(num_micro_batches) * period, np.asarray(block)).ravel()
+    planned = dict(zip(start.tolist(), (F0, F1, B1, B0) * num_micro_batches))
+    late: deque[int] = deque()
+    row = []
+    for time in range(max(planned) + 1):
+        symbol = planned.get(time)
+        if symbol is None:
+            if late:
+                row.append(late.popleft())
+            continue
+        row.append(symbol)
+        if symbol in (B0, B1):
+            late.append(symbol + W - B)
+    return numbered([*row, *late], _v_chunks(rank, num_ranks), num_micro_batches)
+
+
 def dualpipe(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
     """DualPipeV: DualPipe cut in half, so that each parameter exists once.
 
@@ -148,11 +199,13 @@ def dualpipe(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
     directions become the two arms of a V, and the copies are gone.  A forward
     of one arm stands next to a backward of the other (``F0 B1 W1``,
     ``F1 B0 W0``): their computation hides each other's communication.  Where
-    the published schedule runs a whole backward, B and W stand together here.
+    the published schedule runs a whole backward, B and W stand together here,
+    so the gradient of the input can leave before W has run: with F = B = W the
+    bubble is p - 1 units, where the published (p - 1) (F&B + B - 3W) is 2p - 2.
 
     Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.2.1;
-    Qi et al., "DualPipe could be better without the Dual", 2025; the eight
-    steps of github.com/deepseek-ai/DualPipe and PyTorch's ``ScheduleDualPipeV``.
+    Sea AI Lab, "DualPipe could be better without the Dual", 2025; the eight
+    steps of PyTorch's ``ScheduleDualPipeV``.
     """
     p, r = num_ranks, rank
     row = [F0] * (2 * (p - r - 1))
