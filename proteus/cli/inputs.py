@@ -40,7 +40,7 @@ def load_cluster(options: argparse.Namespace) -> Cluster:
     for pattern, fraction in options.slow_link:
         cluster = cluster.slow_link(pattern, fraction)
     for host, nic in options.without_nic:
-        cluster = cluster.without_nic(whole_number("--without-nic", host), nic)
+        cluster = cluster.without_nic(whole_number("--without-nic", host), int(nic) if nic.isdecimal() else nic)
     return cluster
 
 
@@ -49,13 +49,15 @@ def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
     import proteus as pt
 
     path, colon, count = name.rpartition(":")
-    nodes = int(count) if colon and count.isdigit() else None
+    nodes = int(count) if colon and count.isdecimal() else None
     path = path if nodes is not None else name
     if not names_a_file(path):
         return pt.clusters.load(name, nodes=options.nodes, gpu=options.gpu)
     if nodes is not None and options.nodes not in (None, nodes):
         raise InputError(f"--cluster {name} and --nodes {options.nodes} disagree; give one of them")
-    return pt.Cluster.load_file(path, gpu=options.gpu, nodes=nodes or options.nodes or 1)
+    if nodes is None:
+        nodes = options.nodes or 1
+    return pt.Cluster.load_file(path, gpu=options.gpu, nodes=nodes)
 
 
 def load_tree(options: argparse.Namespace) -> StrategyTree:
@@ -68,7 +70,12 @@ def load_tree(options: argparse.Namespace) -> StrategyTree:
     if settings:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in settings)
         raise InputError(f"--tree {options.tree} says the whole strategy; drop {flags}, or change the file")
-    text = Path(options.tree).read_text(encoding="utf-8")
+    try:
+        text = Path(options.tree).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{options.tree}: not a text file in UTF-8 (byte {error.start}); is it a strategy tree?"
+        ) from error
     return pt.StrategyTree.from_yaml(text, model=load_model(options) if options.model else None, source=options.tree)
 
 
@@ -84,6 +91,6 @@ def names_a_file(text: str) -> bool:
 
 def whole_number(flag: str, text: str) -> int:
     """The number of a device or host."""
-    if not text.isdigit():
+    if not text.isdecimal():
         raise InputError(f"{flag}: {text!r} is not a number counted from 0")
     return int(text)

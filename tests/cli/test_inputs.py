@@ -1,0 +1,81 @@
+"""Names and files become models, clusters and trees."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from proteus.cli.inputs import load_cluster, load_model, load_tree, names_a_file
+from proteus.cli.parser import build_parser
+from proteus.errors import InputError, TopologyError
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    return build_parser().parse_args(arguments)
+
+
+def test_hosts_by_colon_or_by_flag() -> None:
+    assert load_cluster(parse("cluster", "dgx-a100:2")).num_devices == 16
+    assert load_cluster(parse("cluster", "dgx-a100", "--nodes", "2")).num_devices == 16
+
+
+def test_another_gpu_in_the_hosts() -> None:
+    assert load_cluster(parse("cluster", "dgx-a100", "--gpu", "a100-40gb")).gpu().name == "a100-40gb"
+
+
+def test_several_names_are_one_mixed_cluster() -> None:
+    cluster = load_cluster(parse("cluster", "dgx-a100:2", "dgx-h100:1"))
+    assert cluster.num_devices == 24
+    assert cluster.gpu(0).generation == "ampere" and cluster.gpu(23).generation == "hopper"
+
+
+def test_nodes_of_a_mixed_cluster_are_ambiguous() -> None:
+    with pytest.raises(InputError, match="2 kinds of host"):
+        load_cluster(parse("cluster", "dgx-a100", "dgx-h100", "--nodes", "2"))
+
+
+def test_faults() -> None:
+    cluster = load_cluster(parse("cluster", "dgx-a100:2", "--slow-device", "3=1.5", "--without-nic", "1=0"))
+    assert cluster.device_slowdown[3] == 1.5
+    assert cluster.device_slowdown.sum() == 16.5
+
+
+def test_zero_hosts_are_refused() -> None:
+    with pytest.raises(TopologyError, match="at least 1"):
+        load_cluster(parse("cluster", "dgx-a100:0"))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_file"), [("gpt2", False), ("dgx-a100:4", False), ("a/gpt2", True), ("x.json", True)]
+)
+def test_files_are_told_from_names(text: str, is_file: bool) -> None:
+    assert names_a_file(text) is is_file
+
+
+def test_sequence_length_reaches_the_model() -> None:
+    model = load_model(parse("simulate", "--model", "gpt2", "--seq", "512", "--cluster", "dgx-a100"))
+    assert model.sizes["seq"] == 512
+
+
+def test_a_saved_tree_is_read_back(tmp_path: Path) -> None:
+    flags = ("simulate", "--model", "gpt2", "--cluster", "dgx-a100")
+    tree = load_tree(parse(*flags, "--dp", "4", "--tp", "2"))
+    path = tmp_path / "tree.yaml"
+    path.write_text(tree.to_yaml(), encoding="utf-8")
+    assert load_tree(parse(*flags, "--tree", str(path))) == tree
+
+
+def test_a_tree_says_everything(tmp_path: Path) -> None:
+    path = tmp_path / "tree.yaml"
+    path.write_text("")
+    with pytest.raises(InputError, match=r"drop --micro-batch"):
+        load_tree(parse("simulate", "--cluster", "dgx-a100", "--tree", str(path), "--micro-batch", "2"))
+
+
+def test_a_tree_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "tree.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="UTF-8"):
+        load_tree(parse("simulate", "--cluster", "dgx-a100", "--tree", str(path)))
