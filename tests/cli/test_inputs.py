@@ -56,7 +56,7 @@ def test_files_are_told_from_names(text: str, is_file: bool) -> None:
 
 def test_sequence_length_reaches_the_model() -> None:
     model = load_model(parse("simulate", "--model", "gpt2", "--seq", "512", "--cluster", "dgx-a100"))
-    assert model.sizes["seq"] == 512
+    assert model.seq == 512
 
 
 def test_a_saved_tree_is_read_back(tmp_path: Path) -> None:
