@@ -1,0 +1,129 @@
+"""What the inspector offers for one node of the strategy tree.
+
+Fields are named ``recompute``, ``partition.<dim>`` and ``memory.<role>``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from proteus.errors import StrategyError
+from proteus.model.graph import Op, Role
+from proteus.strategy import Memory, NodeConfig, StrategyTree, TreeRow
+from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES
+from proteus.strategy.select import match_block
+
+INHERIT = ""
+
+
+def ops_at(tree: StrategyTree, path: str) -> list[Op]:
+    """The ops that the node covers, one per block."""
+    return [
+        op
+        for block in tree.model.blocks
+        if (found := match_block(path, block))
+        for op in block.ops
+        if found.covers_op(op.name)
+    ]
+
+
+def _axes(tree: StrategyTree) -> list[str]:
+    return [name for name, size in tree.stages[0].mesh.axes if size > 1]
+
+
+def _join(axes: tuple[str, ...]) -> str:
+    return "×".join(axes)
+
+
+def _partition_editor(tree: StrategyTree, dim: str, op: Op, own: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
+    says = (own.partition or {}).get(dim)
+    inherited = _join((effective.partition or {}).get(dim, ())) or "whole"
+    choices = {"-": "whole", **{axis: axis for axis in _axes(tree)}}
+    value = INHERIT if says is None else _join(says) or "-"
+    if value not in choices and value != INHERIT:
+        choices[value] = value
+    options = [{"value": INHERIT, "label": f"as inherited ({inherited})"}]
+    size = op.dims[dim].size
+    for name, label in choices.items():
+        parts = 1
+        for axis in [] if name == "-" else name.split("×"):
+            parts *= tree.stages[0].mesh.degree(axis)
+        reason = f"{dim} has {size}" if dim != "batch" and parts > size else ""
+        options.append({"value": name, "label": label, "reason": reason})
+    return {"field": f"partition.{dim}", "label": dim, "value": value, "options": options}
+
+
+def _memory_editor(tree: StrategyTree, role: str, own: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
+    says = (own.memory or {}).get(role)  # type: ignore[call-overload]
+    inherited = (effective.memory or {}).get(role, Memory())  # type: ignore[call-overload]
+    state = [name for name in ("dp", "ep", "cp") if name in _axes(tree)]
+    kept = [Memory(), *([Memory(axes=tuple(state))] if state else []), Memory(offload=True)]
+    if says is not None and says not in kept:
+        kept.append(says)
+    options = [{"value": INHERIT, "label": f"as inherited ({inherited!r})"}]
+    options += [{"value": repr(memory), "label": repr(memory)} for memory in kept]
+    return {
+        "field": f"memory.{role}",
+        "label": f"{role} memory",
+        "value": INHERIT if says is None else repr(says),
+        "options": options,
+    }
+
+
+def editors(tree: StrategyTree, row: TreeRow, own: NodeConfig) -> list[dict[str, Any]]:
+    """Editors of the node that `row` shows, for the browser; `own` is what the user said there."""
+    if row.kind == "stage":
+        return []
+    effective = next(iter(tree[row.path].config().values()), NodeConfig())
+    found: list[dict[str, Any]] = []
+    if row.kind == "op":
+        op = ops_at(tree, row.path)[0]
+        found += [
+            _partition_editor(tree, dim, op, own, effective)
+            for dim, it in op.dims.items()
+            if it.role is not Role.INDIVISIBLE
+        ]
+    recompute = [{"value": INHERIT, "label": f"as inherited ({effective.recompute or 'none'})"}]
+    recompute += [{"value": name, "label": name} for name in RECOMPUTES]
+    found.append({"field": "recompute", "label": "recompute", "value": own.recompute or INHERIT, "options": recompute})
+    if any(op.kind.value in ("linear", "embedding", "conv2d", "embedding_bag") for op in ops_at(tree, row.path)):
+        found += [_memory_editor(tree, role, own, effective) for role in TENSOR_ROLES if role != "activation"]
+    return found
+
+
+def _memory_of(text: str) -> Memory:
+    offload = text.endswith("@host")
+    layout = text.removesuffix("@host")
+    axes = tuple(layout.removeprefix("S(").removesuffix(")").split("×")) if layout.startswith("S(") else ()
+    return Memory(axes=axes, offload=offload)
+
+
+def edited(own: NodeConfig, field: str, value: Any) -> NodeConfig:
+    """What a node says after an edit, where it said `own` before.
+
+    >>> edited(NodeConfig(), "partition.heads", "tp")
+    {heads: tp}
+
+    Raises
+    ------
+    StrategyError
+        A field that does not exist.
+    """
+    text = str(value)
+    name, _, part = field.partition(".")
+    match name:
+        case "recompute":
+            return replace(own, recompute=None if text == INHERIT else text)  # type: ignore[arg-type]
+        case "partition" if part:
+            kept = {dim: axes for dim, axes in (own.partition or {}).items() if dim != part}
+            if text != INHERIT:
+                kept[part] = () if text == "-" else tuple(text.split("×"))
+            return replace(own, partition=kept or None)
+        case "memory" if part:
+            memory = {role: kept for role, kept in (own.memory or {}).items() if role != part}
+            if text != INHERIT:
+                memory[part] = _memory_of(text)  # type: ignore[index]
+            return replace(own, memory=memory or None)
+        case _:
+            raise StrategyError(f"a node has no field {field!r}; fields: recompute, partition.DIM, memory.ROLE")

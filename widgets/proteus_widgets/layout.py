@@ -1,0 +1,304 @@
+"""Where everything of a topology stands: layers, always the same for the same cluster.
+
+::
+
+        spine                        the fabric first,
+    leaf0  leaf1 ...                 hosts under it in one row, or, from five
+    ┌ host 0 ───────┐                hosts on, in two rows with the fabric
+    │ nic0  nic1    │                between them (the upper row upside down)
+    │    cpu0       │
+    │ pcie0  pcie1  │
+    │ 0 1 2 3 ...   │
+    │ [ NVSwitch ]  │
+    └───────────────┘
+
+Beyond :data:`COLLAPSE_BEYOND` GPUs a host is a tile with one cell per GPU,
+unless it was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from proteus.cluster import Cluster
+
+COLLAPSE_BEYOND = 64
+ROW_OF_HOSTS = 4  # more full hosts than this take two rows
+MOST_TILES = 128
+COLUMN, LAYER, BOX = 34.0, 44.0, 20.0
+PAD, GAP = 12.0, 16.0
+CELL, TILE_GAP = 9.0, 10.0
+#: layers of a host, counted from the fabric; memory is not drawn
+LAYERS = ("nic", "cpu", "pcie", "gpu", "nvswitch")
+
+
+@dataclass(slots=True)
+class Node:
+    """A box. `device` is -1 unless it is a GPU."""
+
+    name: str
+    label: str
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float = BOX
+    device: int = -1
+
+    def message(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("name", "label", "kind", "x", "y", "width", "height", "device")}
+
+
+@dataclass(slots=True)
+class Edge:
+    """A drawn line: the directed links of both ways. `bend` lowers its middle (GPU to GPU)."""
+
+    ends: tuple[str, str]
+    links: tuple[int, ...]
+    kind: str
+    capacity_Bps: float
+    fabric: bool
+    line: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    bend: float = 0.0
+
+    def message(self) -> dict[str, Any]:
+        return {
+            "ends": list(self.ends),
+            "links": list(self.links),
+            "kind": self.kind,
+            "capacity": self.capacity_Bps,
+            "fabric": self.fabric,
+            "line": list(self.line),
+            "bend": self.bend,
+        }
+
+
+@dataclass(slots=True)
+class HostBox:
+    """The frame of a host; `cells` are the GPUs of a collapsed one."""
+
+    host: int
+    label: str
+    x: float
+    y: float
+    width: float
+    height: float
+    cells: list[dict[str, float]] = field(default_factory=list)
+
+    def message(self) -> dict[str, Any]:
+        return {n: getattr(self, n) for n in ("host", "label", "x", "y", "width", "height", "cells")}
+
+
+@dataclass(slots=True)
+class Picture:
+    width: float
+    height: float
+    nodes: list[Node]
+    edges: list[Edge]
+    hosts: list[HostBox]
+    note: str = ""
+
+    def message(self) -> dict[str, Any]:
+        return {
+            "width": self.width,
+            "height": self.height,
+            "note": self.note,
+            "nodes": [n.message() for n in self.nodes],
+            "edges": [e.message() for e in self.edges],
+            "hosts": [h.message() for h in self.hosts],
+        }
+
+
+def picture(cluster: Cluster, opened: Collection[int] = ()) -> Picture:
+    """Lay `cluster` out; `opened` are hosts to show in full although they would collapse."""
+    collapse = cluster.num_devices > COLLAPSE_BEYOND or cluster.num_hosts > 4 * ROW_OF_HOSTS
+    full = sorted(h for h in opened if h < cluster.num_hosts)[:ROW_OF_HOSTS] if collapse else list(range(cluster.num_hosts))
+    graph = _graph(cluster, full)
+    rows = [full] if len(full) <= ROW_OF_HOSTS else [full[: -(-len(full) // 2)], full[-(-len(full) // 2) :]]
+    placed = [[_host(cluster, graph, host) for host in row] for row in rows]
+    for row in placed:
+        _spread(row)
+    width = max([box.x + box.width for row in placed for box, _ in row], default=0.0)
+    width = max(width, 4 * COLUMN)
+    fabric = [name for name, data in graph.nodes(data=True) if data["host"] < 0]
+    fabric_height = (2 if "spine" in fabric else 1) * LAYER if fabric else 0.0
+    tallest = [max((box.height for box, _ in row), default=0.0) for row in placed]
+    top = tallest[0] + GAP if len(placed) == 2 else 0.0  # of the fabric
+    nodes = _fabric(fabric, width, top, between=len(placed) == 2)
+    boxes = []
+    for number, row in enumerate(placed):
+        flip = len(placed) == 2 and number == 0
+        y = 0.0 if flip else top + fabric_height + (GAP if fabric else 0.0)
+        for box, inner in row:
+            _move(box, inner, y, flip)
+            boxes.append(box)
+            nodes += inner
+    bottom = max([box.y + box.height for box in boxes], default=top + fabric_height)
+    note = ""
+    if collapse:
+        closed = [h for h in range(cluster.num_hosts) if h not in full]
+        tiles, note = _tiles(cluster, closed, bottom + GAP, max(width, 24 * COLUMN))
+        boxes += tiles
+        width = max([width, *(t.x + t.width for t in tiles)])
+        bottom = max([bottom, *(t.y + t.height for t in tiles)])
+    edges = _edges(graph, {node.name: node for node in nodes})
+    return Picture(width, bottom, nodes, edges, boxes, note)
+
+
+def _graph(cluster: Cluster, hosts: list[int]) -> Any:
+    graph = cluster.to_networkx(max(hosts) + 1 if hosts else 0)
+    keep = [
+        name
+        for name, data in graph.nodes(data=True)
+        if data["kind"] != "memory" and (data["host"] in hosts or (data["host"] < 0 and cluster.num_hosts > 1))
+    ]
+    return graph.subgraph(keep)
+
+
+def _host(cluster: Cluster, graph: Any, host: int) -> tuple[HostBox, list[Node]]:
+    """The inside of one host with the origin at its own corner, fabric side up."""
+    members = [(name, data) for name, data in graph.nodes(data=True) if data["host"] == host]
+    by_kind = {kind: [name for name, data in members if data["kind"] == kind] for kind in LAYERS}
+    x: dict[str, float] = {name: (i + 0.5) * COLUMN for i, name in enumerate(by_kind["gpu"])}
+    span = max(len(by_kind["gpu"]), 2) * COLUMN
+    for kind in ("pcie", "cpu", "nic"):
+        for i, name in enumerate(by_kind[kind]):
+            near = [x[n] for n in graph.successors(name) if n in x and graph.nodes[n]["kind"] != "nic"]
+            x[name] = sum(near) / len(near) if near else (i + 0.5) * span / len(by_kind[kind])
+        _separate(by_kind[kind], x, _width(kind, span) + 4.0, span)
+    used = [kind for kind in LAYERS if by_kind[kind]]
+    data_of = dict(members)
+    nodes = [
+        Node(
+            name=name,
+            label=_label(name, kind, data_of[name]["device"]),
+            kind=kind,
+            x=span / 2 if kind == "nvswitch" else x[name],
+            y=PAD + BOX + layer * LAYER,
+            width=_width(kind, span),
+            device=data_of[name]["device"],
+        )
+        for layer, kind in enumerate(used)
+        for name in by_kind[kind]
+    ]
+    arcs = LAYER if any(_is_arc(graph, a, b) for a, b in graph.edges if data_of.get(a)) else 0.0
+    height = 2 * PAD + BOX + (len(used) - 1) * LAYER + arcs + BOX / 2
+    return HostBox(host, f"host {host}", 0.0, 0.0, span + 2 * PAD, height), nodes
+
+
+def _is_arc(graph: Any, a: str, b: str) -> bool:
+    return graph.nodes[a]["kind"] == graph.nodes[b]["kind"] == "gpu"
+
+
+def _width(kind: str, span: float) -> float:
+    return {"nvswitch": span - 4, "cpu": 44.0, "pcie": 44.0, "nic": 30.0}.get(kind, 28.0)
+
+
+def _label(name: str, kind: str, device: int) -> str:
+    if kind == "gpu":
+        return str(device)
+    if kind == "nvswitch":
+        return "NVSwitch"
+    return name.rpartition("/")[2]
+
+
+def _separate(names: list[str], x: dict[str, float], least: float, span: float) -> None:
+    """Push neighbours apart to at least `least`, keeping their order and, where it fits, their middle."""
+    if not names:
+        return
+    order = sorted(names, key=lambda name: (x[name], names.index(name)))
+    least = min(least, span / len(order))
+    wanted = [x[name] for name in order]
+    for i in range(1, len(order)):
+        x[order[i]] = max(x[order[i]], x[order[i - 1]] + least)
+    shift = sum(x[name] - w for name, w in zip(order, wanted, strict=True)) / len(order)
+    low, high = x[order[0]] - shift - least / 2, x[order[-1]] - shift + least / 2
+    shift += min(low, 0.0) + max(high - span, 0.0)
+    for name in order:
+        x[name] -= shift
+
+
+def _spread(row: list[tuple[HostBox, list[Node]]]) -> None:
+    at = 0.0
+    for box, inner in row:
+        box.x = at
+        for node in inner:
+            node.x += at + PAD
+        at += box.width + GAP
+
+
+def _move(box: HostBox, inner: list[Node], y: float, flip: bool) -> None:
+    box.y = y
+    for node in inner:
+        node.y = y + (box.height - node.y if flip else node.y)
+
+
+def _fabric(names: list[str], width: float, top: float, *, between: bool) -> list[Node]:
+    leaves = sorted((n for n in names if n != "spine"), key=lambda n: (len(n), n))
+    has_spine = "spine" in names
+    # between two rows of hosts the spine would be in the way of half the lines: it stands beside them as a thin bar
+    spine_y, leaf_y = top + BOX / 2 + 2, top + BOX / 2 + (LAYER if has_spine else 2)
+    each = width / max(len(leaves), 1)
+    nodes = [
+        Node(name, name, "leaf", (i + 0.5) * each, leaf_y, min(each - 8, 5 * COLUMN) if len(leaves) > 1 else width - 8)
+        for i, name in enumerate(leaves)
+    ]
+    if has_spine:
+        nodes.append(Node("spine", "spine", "spine", width / 2, spine_y, width * (0.3 if between else 0.5)))
+    return nodes
+
+
+def _tiles(cluster: Cluster, hosts: list[int], top: float, width: float) -> tuple[list[HostBox], str]:
+    per = cluster.devices_per_host
+    columns = min(per, 8 if per <= 32 else 18)
+    rows = -(-per // columns)
+    tile_width = max(columns * CELL + 10, 66.0)
+    tile_height = rows * CELL + 26
+    in_row = max(1, int((width + TILE_GAP) // (tile_width + TILE_GAP)))
+    shown = hosts[:MOST_TILES]
+    tiles = []
+    for i, host in enumerate(shown):
+        x = (i % in_row) * (tile_width + TILE_GAP)
+        y = top + (i // in_row) * (tile_height + TILE_GAP)
+        inset = (tile_width - columns * CELL) / 2
+        cells = [
+            {"device": host * per + k, "x": x + inset + (k % columns) * CELL, "y": y + 20 + (k // columns) * CELL}
+            for k in range(per)
+        ]
+        tiles.append(HostBox(host, f"host {host}", x, y, tile_width, tile_height, cells))
+    rest = len(hosts) - len(shown)
+    return tiles, f"and {rest:,} more hosts" if rest else ""
+
+
+def _edges(graph: Any, nodes: dict[str, Node]) -> list[Edge]:
+    edges = []
+    for a, b, data in graph.edges(data=True):
+        if a not in nodes or b not in nodes:
+            continue
+        back = graph.get_edge_data(b, a)
+        if back is not None and (b, a) < (a, b):
+            continue
+        links = tuple(link for link in (data["link"], back["link"] if back else -1) if link >= 0)
+        fabric = graph.nodes[a]["host"] < 0 or graph.nodes[b]["host"] < 0
+        edge = Edge((a, b), links, data["kind"], data["capacity_Bps"], fabric)
+        _route(edge, nodes[a], nodes[b], arc=_is_arc(graph, a, b))
+        edges.append(edge)
+    return edges
+
+
+def _route(edge: Edge, a: Node, b: Node, *, arc: bool) -> None:
+    if arc:
+        edge.line = (a.x, a.y + BOX / 2, b.x, b.y + BOX / 2)
+        edge.bend = 10.0 + 26.0 * min(1.0, abs(a.x - b.x) / (8 * COLUMN))
+    elif a.y == b.y:
+        edge.line = (a.x, a.y, b.x, b.y)
+    else:
+        upper, lower = (a, b) if a.y < b.y else (b, a)
+        top, bottom = (upper.x, upper.y + upper.height / 2), (lower.x, lower.y - lower.height / 2)
+        if upper.width > 3 * COLUMN or upper.kind in ("nvswitch", "spine"):
+            top = (min(max(lower.x, upper.x - upper.width / 2), upper.x + upper.width / 2), top[1])
+        if lower.width > 3 * COLUMN or lower.kind in ("nvswitch", "spine"):
+            bottom = (min(max(upper.x, lower.x - lower.width / 2), lower.x + lower.width / 2), bottom[1])
+        edge.line = (*top, *bottom)

@@ -1,0 +1,331 @@
+"""The session: one observable that holds the strategy, its result and the selection.
+
+It imports no widget.  Views observe it and send requests back; a request that
+cannot be carried out leaves everything as it was and sets `error`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import traitlets as t
+
+import proteus as pt
+from proteus.cluster import Cluster
+from proteus.errors import InputError, ProteusError, context, unknown
+from proteus.model.graph import Model
+from proteus.result import Result
+from proteus.strategy import NodeConfig, StrategyTree, TreeRow
+from proteus_widgets import saved
+from proteus_widgets.editors import edited
+from proteus_widgets.moment import Moment, Outcome
+from proteus_widgets.options import Option, possible
+from proteus_widgets.selection import NOTHING, Lit, Selection, light
+from proteus_widgets.settings import Settings, edits_of, follow, settings_of, tree_for
+
+#: steps that undo goes back
+HISTORY = 200
+
+
+@dataclass(slots=True)
+class _History:
+    past: list[Moment] = field(default_factory=list)
+    future: list[Moment] = field(default_factory=list)
+
+    def record(self, moment: Moment) -> None:
+        self.past = [*self.past[1 - HISTORY :], moment]
+        self.future = []
+
+
+class Session(t.HasTraits):
+    """A strategy that is being worked on.
+
+    Parameters
+    ----------
+    tree
+        The strategy to begin with.
+    cluster
+        Where it runs.
+    simulate
+        ``(tree, cluster) -> Result``; :func:`proteus.simulate` by default.
+    moment
+        What the user asked for, where that is known already; else read off the tree.
+
+    Examples
+    --------
+    ::
+
+        session = Session(tree, cluster)
+        session.change(tp=4)          # dp follows
+        session.result.step_time_s
+        session.undo()
+    """
+
+    outcome = t.Instance(Outcome, allow_none=True)
+    pinned = t.Instance(Outcome, allow_none=True)
+    before = t.Instance(Result, allow_none=True, help="the result before the last change")
+    selection = t.Instance(Selection, allow_none=True)
+    lit = t.Instance(Lit)
+    error = t.Unicode("")
+    busy = t.Bool(False)
+
+    def __init__(
+        self,
+        tree: StrategyTree,
+        cluster: Cluster,
+        *,
+        simulate: Callable[[StrategyTree, Cluster], Result] | None = None,
+        moment: Moment | None = None,
+    ) -> None:
+        super().__init__(lit=NOTHING)
+        self._simulate = simulate or pt.simulate
+        self._history = _History()
+        self._pool: ThreadPoolExecutor | None = None
+        self._generation = 0
+        settings = settings_of(tree)
+        self._wanted = moment = moment or Moment(
+            model=tree.model,
+            cluster=cluster,
+            settings=settings,
+            edits=edits_of(tree, settings),
+        )
+        self._accept(self._finish(moment, tree, ()))
+
+    # -- what it holds
+
+    @property
+    def moment(self) -> Moment:
+        return self._last.moment
+
+    @property
+    def _last(self) -> Outcome:
+        assert self.outcome is not None
+        return self.outcome
+
+    @property
+    def model(self) -> Model:
+        return self.moment.model
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.moment.cluster
+
+    @property
+    def settings(self) -> Settings:
+        return self.moment.settings
+
+    @property
+    def tree(self) -> StrategyTree:
+        return self._last.tree
+
+    @property
+    def result(self) -> Result:
+        return self._last.result
+
+    @property
+    def rows(self) -> tuple[TreeRow, ...]:
+        return self._last.rows
+
+    def possible(self, name: str) -> tuple[Option, ...]:
+        """Values of a setting, each with the reason when it is impossible."""
+        if name not in Settings.__dataclass_fields__:
+            raise InputError(unknown("setting", name, Settings.__dataclass_fields__))
+        return possible(name, self.settings, self.model, self.cluster.num_devices)
+
+    # -- changes
+
+    def change(self, **changes: Any) -> bool:
+        """Change settings (or ``model=``, ``cluster=``) now; whether it could be done.
+
+        Degrees that the change implies follow; see :func:`proteus_widgets.settings.follow`.
+        """
+        return self._now(lambda moment: self._changed(moment, changes))
+
+    def edit(self, path: str, name: str, value: Any) -> bool:
+        """Change one field of one tree node now; see :mod:`proteus_widgets.editors`."""
+        return self._now(lambda moment: self._edited(moment, path, name, value))
+
+    def request(self, **changes: Any) -> None:
+        """As :meth:`change`, without waiting: a newer request makes this one stale."""
+        self._soon(lambda moment: self._changed(moment, changes))
+
+    def request_edit(self, path: str, name: str, value: Any) -> None:
+        """As :meth:`edit`, without waiting."""
+        self._soon(lambda moment: self._edited(moment, path, name, value))
+
+    def undo(self) -> bool:
+        """Go back to before the last change; False when there is none."""
+        return self._travel(self._history.past, self._history.future)
+
+    def redo(self) -> bool:
+        """Take the last undo back."""
+        return self._travel(self._history.future, self._history.past)
+
+    @property
+    def can_undo(self) -> bool:
+        return bool(self._history.past)
+
+    @property
+    def can_redo(self) -> bool:
+        return bool(self._history.future)
+
+    def stop(self) -> None:
+        """Forget the runs that have not ended; what is shown stays."""
+        self._generation += 1
+        self._wanted = self.moment
+        self.busy = False
+
+    def pin(self) -> None:
+        """Keep the result of now, to compare later ones with it."""
+        self.pinned = self.outcome
+
+    def unpin(self) -> None:
+        self.pinned = None
+
+    def _changed(self, moment: Moment, changes: dict[str, Any]) -> Moment:
+        own = {name: changes.pop(name) for name in ("model", "cluster") if name in changes}
+        names = frozenset(changes) | own.keys()
+        new = replace(moment, settings=moment.settings.changed(**changes), **own)
+        if "model" in own:
+            new = replace(new, edits=())
+        return replace(new, settings=follow(new.settings, names, new.cluster.num_devices))
+
+    def _edited(self, moment: Moment, path: str, name: str, value: Any) -> Moment:
+        with context(path or "model"):
+            config = edited(moment.edit(path), name, value)
+        edits = {**dict(moment.edits), path: config}
+        kept = tuple((at, config) for at, config in edits.items() if config != NodeConfig())
+        return replace(moment, edits=kept)
+
+    # -- running
+
+    def _run(self, moment: Moment) -> Outcome:
+        tree, notes = tree_for(moment.model, moment.settings, moment.edits)
+        if tree.num_devices > moment.cluster.num_devices:
+            raise InputError(f"needs {tree.num_devices} GPUs, the cluster has {moment.cluster.num_devices}")
+        return self._finish(moment, tree, tuple(notes))
+
+    def _finish(self, moment: Moment, tree: StrategyTree, notes: tuple[str, ...]) -> Outcome:
+        result = self._simulate(tree, moment.cluster)
+        return Outcome(moment=moment, tree=tree, result=result, rows=tuple(tree.rows()), notes=notes)
+
+    def _now(self, change: Callable[[Moment], Moment]) -> bool:
+        self._generation += 1
+        try:
+            outcome = self._run(change(self.moment))
+        except ProteusError as error:
+            self._fail(error)
+            return False
+        self._history.record(self.moment)
+        self._accept(outcome)
+        return True
+
+    def _soon(self, change: Callable[[Moment], Moment]) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._now(change)
+            return
+        try:
+            wanted = change(self._wanted)
+        except ProteusError as error:
+            self._fail(error)
+            return
+        self._wanted = wanted
+        self._generation += 1
+        self.busy = True
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="proteus-session")
+        self._pool.submit(self._work, loop, self._generation, wanted)
+
+    def _work(self, loop: asyncio.AbstractEventLoop, generation: int, moment: Moment) -> None:
+        if generation != self._generation:
+            return  # a newer request waits behind this one
+        outcome: Outcome | BaseException
+        try:
+            outcome = self._run(moment)
+        except Exception as error:
+            outcome = error
+        loop.call_soon_threadsafe(self._deliver, generation, outcome)
+
+    def _deliver(self, generation: int, outcome: Outcome | BaseException) -> None:
+        if generation != self._generation:
+            return
+        self.busy = False
+        if isinstance(outcome, ProteusError):
+            self._fail(outcome)
+        elif isinstance(outcome, Outcome):
+            self._history.record(self.moment)
+            self._accept(outcome)
+        else:
+            self._wanted = self.moment
+            raise outcome
+
+    def _travel(self, source: list[Moment], target: list[Moment]) -> bool:
+        if not source:
+            return False
+        self._generation += 1
+        try:
+            outcome = self._run(source[-1])
+        except ProteusError as error:
+            self._fail(error)
+            return False
+        target.append(self.moment)
+        source.pop()
+        self._accept(outcome)
+        return True
+
+    def _fail(self, error: ProteusError) -> None:
+        with self.hold_trait_notifications():
+            self.busy = False
+            self.error = str(error)
+        self._wanted = self._last.moment
+
+    def _accept(self, outcome: Outcome) -> None:
+        self._wanted = outcome.moment
+        with self.hold_trait_notifications():
+            self.error = ""
+            self.busy = False
+            self.selection = None
+            self.lit = NOTHING
+            self.before = self.outcome.result if self.outcome else None
+            self.outcome = outcome
+
+    # -- selection
+
+    def select(self, what: str, at: int) -> None:
+        """Select a span, link or node by id; a negative id selects nothing."""
+        selection = Selection(what, at) if at >= 0 else None  # type: ignore[arg-type]
+        lit = light(selection, self.result.spans, [row.parent for row in self.rows])
+        with self.hold_trait_notifications():
+            self.selection = selection if lit is not NOTHING else None
+            self.lit = lit
+
+    # -- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write model, cluster, settings and edits as YAML."""
+        saved.write(path, self.moment)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: Model | None = None,
+        cluster: Cluster | None = None,
+    ) -> Session:
+        """A session as :meth:`save` wrote it.
+
+        Parameters
+        ----------
+        model, cluster
+            Needed where the file names a model or cluster that is not built in.
+        """
+        moment = saved.read(path, model=model, cluster=cluster)
+        tree, _ = tree_for(moment.model, moment.settings, moment.edits)
+        return cls(tree, moment.cluster, moment=moment)

@@ -1,0 +1,126 @@
+"""The settings that the controls offer: the arguments of the recipe, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from proteus.errors import InputError, StrategyError, unknown
+from proteus.model.graph import Model
+from proteus.strategy import NodeConfig, StrategyTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Arguments of :meth:`StrategyTree.parallelize`."""
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    micro_batch: int = 1
+    global_batch: int = 1
+    schedule: str = "1f1b"
+    virtual_stages: int = 1
+    zero: int = 0
+    sequence_parallel: bool = False
+    recompute: str = "none"
+    precision: str = "bf16"
+    optimizer: str = "adam"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings from untrusted values.
+
+        Raises
+        ------
+        InputError
+            A name or a type that does not fit.
+        """
+        types = {f.name: type(f.default) for f in fields(cls)}
+        for name, value in values.items():
+            if name not in types:
+                raise InputError(unknown("setting", str(name), types))
+            if type(value) is not types[name]:
+                raise InputError(f"{name}={value!r} is a {type(value).__name__}; it must be a {types[name].__name__}")
+        return cls(**values)
+
+    def changed(self, **changes: Any) -> Settings:
+        """These settings with `changes`, checked as :meth:`from_dict` does."""
+        return Settings.from_dict({**self.to_dict(), **changes})
+
+
+def follow(settings: Settings, changed: frozenset[str], num_devices: int) -> Settings:
+    """`settings` with the degrees that follow from those the user changed.
+
+    The data-parallel degree fills the devices that the others leave, as far
+    as the global batch divides; it stays as it is when the user set it.
+
+    >>> follow(Settings(tp=4, dp=8, global_batch=64), frozenset({"tp"}), 16).dp
+    4
+    """
+    if not changed & {"tp", "pp", "cp", "cluster", "micro_batch", "global_batch"} or "dp" in changed:
+        return settings
+    room = num_devices // (settings.tp * settings.pp * settings.cp)
+    if "tp" not in changed and not changed & {"pp", "cp", "cluster"}:
+        room = min(room, settings.dp)  # a batch that does not divide may shrink dp, but never grows it
+    batches = settings.global_batch // settings.micro_batch
+    fits = [d for d in range(1, room + 1) if batches % d == 0 and d % settings.ep == 0]
+    return replace(settings, dp=fits[-1]) if fits else settings
+
+
+def tree_for(model: Model, settings: Settings, edits: tuple[tuple[str, NodeConfig], ...]) -> tuple[StrategyTree, list[str]]:
+    """The tree of the recipe with the edits on top, and a line for every edit that no longer fits."""
+    tree = StrategyTree(model).parallelize(**settings.to_dict())
+    lost = []
+    for path, config in edits:
+        try:
+            tree = tree.set(
+                path,
+                partition=config.partition,
+                memory=config.memory,
+                recompute=config.recompute,
+                exchange=config.exchange,
+            )
+        except StrategyError as error:
+            lost.append(f"an edit was dropped: {error}")
+    return tree, lost
+
+
+def settings_of(tree: StrategyTree) -> Settings:
+    """The settings that a tree shows; what the recipe cannot say stays in its configs."""
+    axes = dict(tree.mesh.axes)
+    root = dict(tree.configs).get("", NodeConfig())
+    roles = sum(1 for role in ("optimizer", "gradient", "parameter") if (root.memory or {}).get(role) and root.memory[role].axes)
+    tensor = axes.get("tp", 1) * axes.get("tq", 1)
+    sequence = any("tp" in (c.partition or {}).get("seq", ()) for path, c in tree.configs if path)
+    return Settings(
+        dp=axes.get("dp", 1) * axes.get("ep", 1),
+        tp=tensor,
+        pp=axes.get("pp", 1),
+        cp=axes.get("cp", 1),
+        ep=axes.get("ep", 1),
+        micro_batch=tree.training.micro_batch,
+        global_batch=tree.training.global_batch,
+        schedule=tree.schedule.name,
+        virtual_stages=tree.schedule.virtual_stages,
+        zero=roles,
+        sequence_parallel=sequence,
+        recompute=root.recompute or "none",
+        precision=tree.training.precision,
+        optimizer=tree.training.optimizer,
+    )
+
+
+def edits_of(tree: StrategyTree, settings: Settings) -> tuple[tuple[str, NodeConfig], ...]:
+    """Configs of `tree` that the recipe of `settings` would not have written."""
+    try:
+        recipe = dict(StrategyTree(tree.model).parallelize(**settings.to_dict()).configs)
+    except StrategyError:
+        return ()
+    return tuple((path, c) for path, c in tree.configs if path not in recipe or recipe[path].key() != c.key())

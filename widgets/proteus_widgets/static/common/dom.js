@@ -1,0 +1,37 @@
+// Elements without innerHTML: names from files are untrusted, so text is only ever set as text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function build(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+export const h = (tag, attributes = {}, ...children) => build(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
+
+// JupyterLab listens for single letters; a view that handles keys must keep them.
+export function prepare(el, name) {
+  el.classList.add("pt", `pt-${name}`);
+  el.setAttribute("data-lm-suppress-shortcuts", "true");
+}
+
+export function taken(event) {
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+let uniqueIds = 0;
+export const uniqueId = (stem) => `pt-${stem}-${uniqueIds++}`;
+
+// Subscribe to traits; returns one function that ends all subscriptions.
+export function watch(model, handlers) {
+  const entries = Object.entries(handlers);
+  for (const [name, handler] of entries) model.on(`change:${name}`, handler);
+  return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
+}

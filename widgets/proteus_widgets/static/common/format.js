@@ -1,0 +1,17 @@
+// Numbers for people. Inside the views everything is in seconds and bytes.
+
+function scaled(value, steps, digits) {
+  const size = Math.abs(value);
+  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps.at(-1);
+  return `${Number((value / factor).toPrecision(digits))} ${unit}`;
+}
+
+const SECONDS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+const BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+const BANDWIDTH = [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1, "B/s"]];
+
+export const seconds = (value, digits = 4) => (value === 0 ? "0 s" : scaled(value, SECONDS, digits));
+export const bytes = (value, digits = 4) => scaled(value, BYTES, digits);
+export const bandwidth = (value) => scaled(value, BANDWIDTH, 4);
+export const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;

@@ -1,0 +1,32 @@
+// A canvas does not inherit colours: read JupyterLab's variables when drawing, and redraw when they change.
+
+const FALLBACK = {
+  "--jp-layout-color1": "#ffffff",
+  "--jp-layout-color2": "#f3f4f6",
+  "--jp-ui-font-color1": "#1f2328",
+  "--jp-ui-font-color2": "#59636e",
+  "--jp-border-color2": "#d8dee4",
+  "--jp-brand-color1": "#0072b2",
+};
+
+export function themeColours(el) {
+  const style = getComputedStyle(el);
+  const read = (name) => style.getPropertyValue(name).trim() || FALLBACK[name];
+  return {
+    background: read("--jp-layout-color1"),
+    band: read("--jp-layout-color2"),
+    text: read("--jp-ui-font-color1"),
+    faint: read("--jp-ui-font-color2"),
+    line: read("--jp-border-color2"),
+    brand: read("--jp-brand-color1"),
+    family: style.fontFamily || "sans-serif",
+  };
+}
+
+export const isDark = () => document.body.dataset.jpThemeLight === "false";
+
+export function onTheme(callback) {
+  const observer = new MutationObserver(callback);
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name"] });
+  return () => observer.disconnect();
+}

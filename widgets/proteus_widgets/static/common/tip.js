@@ -1,0 +1,18 @@
+import { h } from "./dom.js";
+
+// One small box of text lines near the pointer.
+export function createTip(parent) {
+  const box = h("div", { class: "pt-tip", hidden: true });
+  parent.append(box);
+  return {
+    show(lines, x, y) {
+      box.replaceChildren(...lines.filter(Boolean).map((line, i) => { const row = h(i ? "div" : "strong"); row.textContent = line; return row; }));
+      box.hidden = false;
+      const room = parent.clientWidth - box.offsetWidth - 4;
+      const below = y + 16 + box.offsetHeight <= parent.clientHeight;
+      box.style.left = `${Math.max(0, Math.min(x + 14, room))}px`;
+      box.style.top = `${below ? y + 16 : Math.max(0, y - box.offsetHeight - 10)}px`;
+    },
+    hide() { box.hidden = true; },
+  };
+}

@@ -1,0 +1,354 @@
+import { h, prepare, uniqueId, watch } from "../common/dom.js";
+import { column } from "../common/columns.js";
+import { bytes, seconds } from "../common/format.js";
+import { onTheme, themeColours } from "../common/theme.js";
+import { probe } from "../common/probe.js";
+import { createTip } from "../common/tip.js";
+import { Boxes } from "./boxes.js";
+import { Frame } from "./spans.js";
+import { Viewport } from "./viewport.js";
+import { layoutRows, rowAt, visibleRows } from "./rows.js";
+import { createToolbar } from "./toolbar.js";
+import { listen } from "./input.js";
+import { fillBoxes, fillHatches, hatch, paintArrows, paintAxis, paintGrid, paintGutter, paintMeasure, paintMemory, strokeBoxes, ticks, writeLabels } from "./paint.js";
+
+const HELP = "W and S zoom, A and D pan, arrow keys step through spans and rows, F focuses the selected span, 0 shows the whole step, M measures, C shows the critical path, slash searches, Escape clears.";
+const DIMMED = 0.16;
+
+class TimelineView {
+  constructor(model, el) {
+    this.model = model;
+    this.el = el;
+    this.viewport = new Viewport();
+    this.kinds = model.get("kinds");
+    this.boxes = new Boxes(this.kinds.length);
+    this.frame = null;
+    this.rows = { rows: [], height: 0 };
+    this.tracks = new Map();
+    this.only = -1; // kind singled out by the legend
+    this.query = "";
+    this.range = null;
+    this.critical = false;
+    this.requested = 0;
+    const help = h("p", { class: "pt-visually-hidden", id: uniqueId("help") }, HELP);
+    this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of the step", "aria-describedby": help.id });
+    this.live = h("div", { class: "pt-live", "aria-live": "polite" });
+    this.toolbar = createToolbar(this, this.kinds);
+    const stage = h("div", { class: "pt-stage" }, this.canvas);
+    el.append(this.toolbar.element, stage, this.live, help);
+    this.tip = createTip(stage);
+    this.stage = stage;
+    this.ctx = this.canvas.getContext("2d");
+    listen(this.canvas, this);
+  }
+
+  // -- what came from the kernel
+
+  load() {
+    const data = this.model.get("data");
+    if (!data?.start) return;
+    this.frame = new Frame(data);
+    this.tracks = new Map((data.memory ?? []).map((track) => [track.device, { ...track, time: column(track.time, Float64Array), live: column(track.live, Float64Array) }]));
+    this.rows = layoutRows(this.frame.lanes, this.tracks);
+    this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane").map((row) => [row.lane, row]));
+    this.viewport.setExtent(Math.max(data.makespan_s, this.model.get("extent_s")));
+    this.viewport.scroll(0, this.rows.height);
+    this.toolbar.show(new Set(data.kinds_present));
+    this.toolbar.critical(this.critical, Boolean(this.frame.critical));
+    this.light();
+  }
+
+  light() {
+    if (!this.frame) return;
+    const lit = this.model.get("lit") ?? {};
+    const names = this.query ? this.frame.names.map((name) => name.toLowerCase().includes(this.query)) : null;
+    const kinds = this.only >= 0 ? this.kinds.map((_, kind) => kind === this.only) : null;
+    const masks = names || kinds ? { names, kinds } : { nodes: column(lit.nodes, Uint8Array), patterns: column(lit.patterns, Uint8Array) };
+    this.emphasis = this.frame.emphasis(masks);
+    this.announce();
+    this.ask();
+  }
+
+  announce() {
+    const span = this.model.get("span");
+    this.live.textContent = span?.text ?? "";
+  }
+
+  reveal() {
+    const span = this.model.get("span");
+    if (this.frame && span?.id >= 0) this.viewport.reveal(this.rowOfLane.get(span.lane), span.start_s, span.start_s + span.duration_s);
+    this.announce();
+    this.moved();
+  }
+
+  // -- drawing
+
+  ask() {
+    this.requested ||= requestAnimationFrame(() => {
+      this.requested = 0;
+      this.draw();
+    });
+  }
+
+  resize() {
+    const { viewport, canvas } = this;
+    const ratio = window.devicePixelRatio || 1;
+    viewport.width = this.stage.clientWidth || 900;
+    viewport.height = Math.min(this.model.get("height"), this.rows.height + viewport.axis + 2);
+    const [width, height] = [Math.round(viewport.width * ratio), Math.round(viewport.height * ratio)];
+    if (canvas.width !== width || canvas.height !== height) {
+      canvas.width = width;
+      canvas.height = height;
+      canvas.style.width = `${viewport.width}px`;
+      canvas.style.height = `${viewport.height}px`;
+    }
+    this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    return ratio;
+  }
+
+  draw() {
+    const { frame, ctx, viewport, boxes, kinds } = this;
+    if (!frame) return;
+    const begun = performance.now();
+    const ratio = this.resize();
+    const theme = themeColours(this.el);
+    const shown = visibleRows(this.rows.rows, viewport.top, viewport.top + viewport.height - viewport.axis);
+    ctx.fillStyle = theme.background;
+    ctx.fillRect(0, 0, viewport.width, viewport.height);
+    const times = ticks(viewport.from, viewport.to, viewport.width - viewport.left);
+    paintGrid(ctx, viewport, theme, times);
+    boxes.clear();
+    ctx.fillStyle = hatch(ctx, "/", theme.line, ratio);
+    for (const row of shown) {
+      if (row.type !== "lane") continue;
+      if (row.stream === "compute") this.paintIdle(row);
+      boxes.addLane(frame, row, viewport, this.emphasis, this.critical);
+    }
+    const colours = kinds.map((kind) => kind.colour);
+    const hatches = kinds.map((kind) => (kind.hatch ? hatch(ctx, kind.hatch, kind.ink + "66", ratio) : null));
+    fillBoxes(ctx, boxes.dim, colours, DIMMED);
+    fillBoxes(ctx, boxes.bright, colours, 1);
+    fillHatches(ctx, boxes.bright, hatches);
+    for (const row of shown) if (row.type === "memory") paintMemory(ctx, row, this.tracks.get(row.device), viewport, theme, kinds[0].colour);
+    writeLabels(ctx, frame, boxes.labels, kinds, this.emphasis, theme.family);
+    if (this.critical) strokeBoxes(ctx, boxes.critical, theme.text);
+    this.paintSelected(theme);
+    paintArrows(ctx, this.model.get("span")?.arrows ?? [], this.rowOfLane, viewport, theme);
+    paintGutter(ctx, shown, viewport, theme);
+    paintAxis(ctx, viewport, theme, times);
+    if (this.range) paintMeasure(ctx, this.range, viewport, theme);
+    probe(this.model.get("probe"), { draw_ms: performance.now() - begun, drawn: boxes.drawn, n: frame.length, total: frame.total, rev: frame.rev, lod: frame.lod, from: viewport.from, to: viewport.to });
+  }
+
+  paintIdle(row) {
+    const { viewport, ctx, frame } = this;
+    const x1 = Math.min(viewport.width, viewport.x(frame.makespan));
+    const y = viewport.axis + row.y - viewport.top;
+    ctx.fillRect(viewport.left, y, x1 - viewport.left, row.height);
+  }
+
+  paintSelected(theme) {
+    const span = this.model.get("span");
+    const row = span?.id >= 0 && this.rowOfLane.get(span.lane);
+    if (!row) return;
+    const { viewport, ctx } = this;
+    const x = Math.max(viewport.x(span.start_s), viewport.left);
+    const width = Math.max(viewport.x(span.start_s + span.duration_s) - x, 2);
+    const y = viewport.axis + row.y - viewport.top;
+    if (x > viewport.width || x + width < viewport.left) return;
+    ctx.strokeStyle = theme.background;
+    ctx.lineWidth = 4;
+    ctx.strokeRect(x - 1, y - 1, width + 2, row.height + 2);
+    ctx.strokeStyle = theme.text;
+    ctx.lineWidth = 2;
+    ctx.strokeRect(x - 1, y - 1, width + 2, row.height + 2);
+  }
+
+  // -- moving
+
+  move(change) {
+    if (!this.frame) return;
+    change();
+    this.moved();
+  }
+
+  moved() {
+    this.ask();
+    const { viewport } = this;
+    clearTimeout(this.telling);
+    this.telling = setTimeout(() => {
+      if (!this.frame) return;
+      const view = [viewport.from, viewport.to];
+      if (this.model.get("view")?.join() !== view.join()) {
+        this.model.set("view", view);
+        this.model.save_changes();
+      }
+      if (this.frame.lod) this.need();
+    }, 40);
+  }
+
+  // Another view of the same step moved: follow it.
+  follow() {
+    const [from, to] = this.model.get("view") ?? [];
+    const { viewport } = this;
+    if (!this.frame || from === undefined || (from === viewport.from && to === viewport.to)) return;
+    viewport.set(from, to);
+    this.ask();
+    if (this.frame.lod) this.need();
+  }
+
+  need() {
+    const { viewport } = this;
+    const half = (viewport.to - viewport.from) / 2;
+    const lanes = visibleRows(this.rows.rows, viewport.top - 120, viewport.top + viewport.height + 120).filter((row) => row.type === "lane");
+    if (!lanes.length) return;
+    this.model.send({ type: "need", from_s: viewport.from - half, to_s: viewport.to + half, first_lane: lanes[0].lane, last_lane: lanes.at(-1).lane + 1, pixels: Math.round((viewport.width - viewport.left) * 2) });
+  }
+
+  scroll(by) {
+    const moved = this.viewport.scroll(by, this.rows.height);
+    if (moved) this.moved();
+    return moved;
+  }
+
+  // -- selecting
+
+  hit(x, y) {
+    const { viewport, frame } = this;
+    if (!frame || x < viewport.left || y < viewport.axis) return null;
+    const row = rowAt(this.rows.rows, y - viewport.axis + viewport.top);
+    if (!row) return null;
+    const span = row.type === "lane" ? frame.at(row.lane, viewport.time(x), 2 / viewport.scale) : -1;
+    return { row, span };
+  }
+
+  hover(x, y) {
+    const hit = this.hit(x, y);
+    const lines = hit && this.describe(hit, this.viewport.time(x));
+    if (lines) this.tip.show(lines, x, y);
+    else this.tip.hide();
+  }
+
+  describe({ row, span }, time) {
+    const { frame } = this;
+    if (row.type === "memory") {
+      const track = this.tracks.get(row.device);
+      const i = track.time.findLastIndex((value) => value <= time);
+      return [`${bytes(track.live[Math.max(i, 0)])} in use`, `capacity ${bytes(track.capacity)}`, `at ${seconds(time)}`];
+    }
+    if (span < 0) return null;
+    const micro = frame.microOf(span) >= 0 ? ` · micro-batch ${frame.microOf(span)}` : "";
+    const copies = row.multiplicity > 1 ? ` · stands for ${row.multiplicity} ranks` : "";
+    return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`];
+  }
+
+  select(id) { this.model.send({ type: "select", what: "span", id }); }
+
+  pick(x, y) {
+    const hit = this.hit(x, y);
+    this.select(hit && hit.span >= 0 ? this.frame.idOf(hit.span) : -1);
+  }
+
+  get selected() { return this.model.get("span")?.id ?? -1; }
+
+  step(by) {
+    if (!this.frame) return;
+    const row = this.frame.rowOf(this.selected);
+    const next = row < 0 ? 0 : Math.max(0, Math.min(row + by, this.frame.length - 1));
+    this.select(this.frame.idOf(next));
+  }
+
+  stepLane(by) {
+    const { frame } = this;
+    if (!frame) return;
+    const row = frame.rowOf(this.selected);
+    if (row < 0) return this.step(0);
+    const time = frame.start[row];
+    for (let lane = frame.laneOf(row) + by; lane >= 0 && lane < frame.lanes.length; lane += by) {
+      const found = frame.at(lane, time, Infinity);
+      if (found >= 0) return this.select(frame.idOf(found));
+    }
+  }
+
+  focusSelected() {
+    const span = this.model.get("span");
+    if (!(span?.id >= 0)) return;
+    const margin = Math.max(span.duration_s * 3, this.viewport.extent * 1e-6);
+    this.move(() => this.viewport.set(span.start_s - margin, span.start_s + span.duration_s + margin));
+  }
+
+  measure(from, to) {
+    this.range = [from, to];
+    this.live.textContent = `${seconds(Math.abs(to - from))} from ${seconds(Math.min(from, to))}`;
+    this.ask();
+  }
+
+  measureSelected() {
+    const span = this.model.get("span");
+    if (span?.id >= 0) this.measure(span.start_s, span.start_s + span.duration_s);
+  }
+
+  clear() {
+    this.range = null;
+    if (this.only >= 0) this.filter(this.only);
+    this.select(-1);
+    this.ask();
+  }
+
+  toggleCritical() {
+    this.critical = !this.critical;
+    this.toolbar.critical(this.critical, Boolean(this.frame?.critical));
+    this.ask();
+  }
+
+  filter(kind) {
+    this.only = this.only === kind ? -1 : kind;
+    this.toolbar.press(this.only);
+    this.light();
+  }
+
+  focusSearch() { this.toolbar.search.focus(); }
+
+  search(text) {
+    this.query = text.trim().toLowerCase();
+    this.light();
+    const count = this.query && this.emphasis ? this.emphasis.reduce((sum, lit) => sum + lit, 0) : 0;
+    this.toolbar.found(this.query ? `${count.toLocaleString("en")} found` : "");
+  }
+
+  nextMatch(by) {
+    const { emphasis, frame } = this;
+    if (!frame || !emphasis) return;
+    const row = frame.rowOf(this.selected);
+    for (let k = 1; k <= frame.length; k++) {
+      const i = (((row + by * k) % frame.length) + frame.length) % frame.length;
+      if (emphasis[i]) return this.select(frame.idOf(i));
+    }
+  }
+}
+
+function render({ model, el }) {
+  prepare(el, "timeline");
+  const view = new TimelineView(model, el);
+  const unwatch = watch(model, {
+    data: () => view.load(),
+    lit: () => view.light(),
+    span: () => view.reveal(),
+    view: () => view.follow(),
+    height: () => view.ask(),
+    extent_s: () => view.load(),
+  });
+  const sizes = new ResizeObserver(() => view.ask());
+  sizes.observe(el);
+  const untheme = onTheme(() => view.ask());
+  view.load();
+  return () => {
+    unwatch();
+    untheme();
+    sizes.disconnect();
+    cancelAnimationFrame(view.requested);
+    clearTimeout(view.telling);
+  };
+}
+
+export default { render };

@@ -1,0 +1,190 @@
+import { h, prepare, svg, taken, watch } from "../common/dom.js";
+import { bandwidth, percent } from "../common/format.js";
+import { probe } from "../common/probe.js";
+import { createTip } from "../common/tip.js";
+import { rampColour } from "./ramp.js";
+
+// SVG picture of the cluster. One tab stop; arrow keys walk from link to link, Enter selects.
+// A line stands for both directions: the first click selects the busier one, the second the other.
+
+class TopologyView {
+  constructor(model, el) {
+    this.model = model;
+    this.el = el;
+    this.title = h("div", { class: "pt-topology-head" });
+    this.stage = h("div", { class: "pt-topology-stage" });
+    this.info = h("div", { class: "pt-info", "aria-live": "polite" });
+    el.append(this.title, this.stage, this.info);
+    this.tip = createTip(el);
+    this.current = 0;
+  }
+
+  load() {
+    const picture = this.model.get("picture");
+    if (!picture?.nodes) return;
+    this.picture = picture;
+    const root = svg("svg", { viewBox: `-6 -6 ${picture.width + 12} ${picture.height + 12}`, role: "group", "aria-label": "Cluster topology" });
+    root.style.maxWidth = `${(picture.width + 12) * 1.25}px`;
+    const outer = svg("g");
+    const boxes = svg("g");
+    const inner = svg("g");
+    const nodes = svg("g");
+    this.lines = picture.edges.map((edge, index) => this.edge(edge, index, edge.fabric ? outer : inner));
+    this.cells = picture.hosts.flatMap((host) => this.host(host, boxes));
+    this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter(Boolean);
+    root.append(outer, boxes, inner, nodes);
+    root.addEventListener("keydown", (event) => this.key(event));
+    this.stage.replaceChildren(root);
+    this.current = Math.min(this.current, this.lines.length - 1);
+    this.lines[this.current]?.line.setAttribute("tabindex", "0");
+    this.paint();
+    this.light();
+  }
+
+  edge(edge, index, parent) {
+    const [x0, y0, x1, y1] = edge.line;
+    const d = edge.bend ? `M${x0},${y0} C${x0},${y0 + edge.bend} ${x1},${y1 + edge.bend} ${x1},${y1}` : `M${x0},${y0} L${x1},${y1}`;
+    const line = svg("path", { d, class: "pt-link", tabindex: -1, role: "button", "data-kind": edge.kind });
+    const target = svg("path", { d, class: "pt-link-target", "data-edge": index });
+    target.addEventListener("pointermove", (event) => {
+      const box = this.el.getBoundingClientRect();
+      this.tip.show(this.describe(index), event.clientX - box.left, event.clientY - box.top);
+    });
+    target.addEventListener("pointerleave", () => this.tip.hide());
+    target.addEventListener("click", () => this.select(index));
+    line.addEventListener("focus", () => { this.current = index; });
+    parent.append(line, target);
+    return { line, edge };
+  }
+
+  host(host, parent) {
+    const group = svg("g", { class: host.cells.length ? "pt-host pt-tile" : "pt-host" });
+    const label = svg("text", { x: host.x + 8, y: host.y + 13 });
+    label.textContent = host.label;
+    group.append(svg("rect", { x: host.x, y: host.y, width: host.width, height: host.height, rx: 8 }), label);
+    const open = () => this.model.send({ type: "open", host: host.host });
+    if (host.cells.length || this.model.get("closable")) {
+      group.setAttribute("tabindex", "0");
+      group.setAttribute("role", "button");
+      group.setAttribute("aria-expanded", String(!host.cells.length));
+      group.setAttribute("aria-label", host.label);
+      group.addEventListener("click", open);
+      group.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        open();
+        taken(event);
+      });
+    }
+    const cells = host.cells.map((cell) => {
+      const rect = svg("rect", { x: cell.x, y: cell.y, width: 7, height: 7, rx: 1.5, class: "pt-cell" });
+      group.append(rect);
+      return { rect, device: cell.device };
+    });
+    parent.append(group);
+    return cells;
+  }
+
+  node(node, parent) {
+    const group = svg("g", { class: `pt-node pt-node-${node.kind}` });
+    const rect = svg("rect", { x: node.x - node.width / 2, y: node.y - node.height / 2, width: node.width, height: node.height, rx: node.kind === "gpu" ? 4 : 9 });
+    const label = svg("text", { x: node.x, y: node.y + 4, "text-anchor": "middle" });
+    label.textContent = node.label;
+    group.append(rect, label);
+    group.addEventListener("pointermove", (event) => {
+      const box = this.el.getBoundingClientRect();
+      const busy = node.device >= 0 ? this.model.get("busy")[node.device] : undefined;
+      this.tip.show([node.name, node.device >= 0 && `device ${node.device}`, busy !== undefined && `computes ${percent(busy)} of the step`], event.clientX - box.left, event.clientY - box.top);
+    });
+    group.addEventListener("pointerleave", () => this.tip.hide());
+    parent.append(group);
+    return node.device >= 0 ? { rect, device: node.device } : null;
+  }
+
+  use(index) { return this.model.get("use")[index] ?? []; }
+  most(index) { return Math.max(0, ...this.use(index)); }
+
+  describe(index) {
+    const { edge } = this.lines[index];
+    const [a, b] = edge.ends;
+    const use = this.use(index);
+    const capacity = Number.isFinite(edge.capacity) ? `${edge.kind} · ${bandwidth(edge.capacity)} each way` : `${edge.kind} · never limits`;
+    return [`${a} – ${b}`, capacity, ...edge.links.map((_, i) => `${i ? "←" : "→"} ${percent(use[i] ?? 0)} used`)];
+  }
+
+  paint() {
+    this.lines?.forEach(({ line, edge }, index) => {
+      const use = this.most(index);
+      line.style.stroke = use > 0.0005 ? rampColour(use) : "";
+      line.style.strokeWidth = 1.2 + 4 * Math.min(1, use);
+      line.setAttribute("aria-label", `${edge.ends.join(" to ")}, ${edge.kind}, ${percent(use)} used`);
+    });
+    const busy = this.model.get("busy");
+    for (const { rect, device } of [...(this.cells ?? []), ...(this.gpus ?? [])]) {
+      const share = busy[device];
+      rect.style.setProperty("--busy", share === undefined ? 0 : `${Math.round(6 + 74 * share)}%`);
+    }
+    this.title.replaceChildren(h("span", { class: "pt-title" }, "Topology"), h("span", { class: "pt-ramp-label" }, this.model.get("caption")), ramp());
+    probe("topology", { edges: this.lines?.length ?? 0 });
+  }
+
+  light() {
+    const lit = new Set(this.model.get("lit"));
+    this.lines?.forEach(({ line, edge }) => {
+      const on = edge.links.some((link) => lit.has(link));
+      line.classList.toggle("pt-lit", on);
+      line.classList.toggle("pt-dim", lit.size > 0 && !on);
+    });
+    const info = this.model.get("info");
+    this.info.replaceChildren(...info.map((line, i) => { const row = h(i ? "div" : "strong"); row.textContent = line; return row; }));
+    if (!info.length) this.info.textContent = this.picture?.note ?? "";
+    probe("topology", { lit: [...lit] });
+  }
+
+  select(index) {
+    const { edge } = this.lines[index];
+    const use = this.use(index);
+    const order = [...edge.links].sort((a, b) => (use[edge.links.indexOf(b)] ?? 0) - (use[edge.links.indexOf(a)] ?? 0));
+    const at = order.indexOf(this.model.get("selected"));
+    this.model.send({ type: "select", what: "link", id: order[at + 1] ?? -1 });
+  }
+
+  key(event) {
+    if (!event.target.classList.contains("pt-link")) return;
+    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    if (event.key in steps) this.focus(this.current + steps[event.key]);
+    else if (event.key === "Home") this.focus(0);
+    else if (event.key === "End") this.focus(this.lines.length - 1);
+    else if (event.key === "Enter" || event.key === " ") this.select(this.current);
+    else if (event.key === "Escape") this.model.send({ type: "select", what: "link", id: -1 });
+    else return;
+    taken(event);
+  }
+
+  focus(index) {
+    const next = this.lines[(index + this.lines.length) % this.lines.length];
+    this.lines[this.current].line.setAttribute("tabindex", "-1");
+    next.line.setAttribute("tabindex", "0");
+    next.line.focus();
+  }
+}
+
+function ramp() {
+  const steps = [0.05, 0.25, 0.5, 0.75, 1].map((use) => h("i", { style: `background: ${rampColour(use)}` }));
+  return h("span", { class: "pt-ramp", "aria-hidden": "true" }, "0 %", ...steps, "100 %");
+}
+
+function render({ model, el }) {
+  prepare(el, "topology");
+  const view = new TopologyView(model, el);
+  const unwatch = watch(model, {
+    picture: () => view.load(),
+    use: () => view.paint(),
+    busy: () => view.paint(),
+    lit: () => view.light(),
+    info: () => view.light(),
+  });
+  view.load();
+  return unwatch;
+}
+
+export default { render };

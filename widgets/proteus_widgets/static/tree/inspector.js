@@ -1,0 +1,49 @@
+import { h } from "../common/dom.js";
+
+// The editors of the selected row, beneath the tree: what the node says, and what it may say.
+// `editors`: [{field, label, value, options: [{value, label, reason}]} | {field, label, value, text: true}]
+export function createInspector(edit, back) {
+  const title = h("div", { class: "pt-inspector-title" });
+  const facts = h("div", { class: "pt-inspector-facts" });
+  const fields = h("div", { class: "pt-fields" });
+  const element = h("div", { class: "pt-inspector", role: "group", "aria-label": "Selected node", hidden: true }, title, facts, fields);
+  element.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key === "Escape") back();
+  });
+
+  function choice(editor) {
+    const select = h("select", { "aria-label": editor.label });
+    for (const option of editor.options) {
+      const item = h("option", { value: String(option.value), disabled: Boolean(option.reason), title: option.reason });
+      item.textContent = option.reason ? `${option.label} · ${option.reason}` : option.label;
+      item.selected = option.value === editor.value;
+      select.append(item);
+    }
+    select.addEventListener("change", () => edit(editor.field, editor.options[select.selectedIndex].value));
+    return select;
+  }
+
+  function entry(editor) {
+    const input = h("input", { "aria-label": editor.label, value: editor.value, spellcheck: "false", placeholder: editor.placeholder });
+    input.addEventListener("change", () => edit(editor.field, input.value));
+    return input;
+  }
+
+  return {
+    element,
+    focus: () => fields.querySelector("select, input, button")?.focus(),
+    show(row, editors) {
+      const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+      element.hidden = !row;
+      if (!row) return;
+      title.textContent = row.path || row.label;
+      facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "as its parent says";
+      fields.replaceChildren(...editors.map((editor) => {
+        const label = h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), editor.options ? choice(editor) : entry(editor));
+        return label;
+      }));
+      if (focused) [...fields.querySelectorAll("select, input")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
+    },
+  };
+}

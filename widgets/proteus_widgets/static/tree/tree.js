@@ -1,0 +1,235 @@
+import { h, prepare, taken, uniqueId, watch } from "../common/dom.js";
+import { probe } from "../common/probe.js";
+import { createInspector } from "./inspector.js";
+
+// A WAI-ARIA tree with one tab stop. Arrows move, Home and End jump, Space selects, Enter edits,
+// typing letters jumps to a label. Python validates every edit and sends the rows back.
+
+class TreeView {
+  constructor(model, el) {
+    this.model = model;
+    this.open = new Set();
+    this.current = 0;
+    this.items = new Map(); // row id -> li
+    this.stem = uniqueId("row");
+    this.list = h("ul", { role: "tree", "aria-label": "Strategy tree", class: "pt-tree-list" });
+    this.search = h("input", { type: "search", class: "pt-search", placeholder: "Find a node", "aria-label": "Find a node in the tree" });
+    this.status = h("div", { class: "pt-status", role: "status" });
+    this.inspector = createInspector((field, value) => this.edit(field, value), () => this.focus(this.current));
+    el.append(h("div", { class: "pt-tree-head" }, h("span", { class: "pt-title" }, "Strategy tree"), this.search), this.list, this.inspector.element, this.status);
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    this.list.addEventListener("click", (event) => this.click(event));
+    this.search.addEventListener("input", () => this.find(this.search.value));
+    this.search.addEventListener("keydown", (event) => {
+      event.stopPropagation();
+      if (event.key === "Enter" || event.key === "ArrowDown") this.focus(this.visible()[0]?.id ?? 0);
+      if (event.key === "Escape") this.find((this.search.value = ""));
+    });
+  }
+
+  load() {
+    const rows = this.model.get("rows");
+    if (!rows.length) return;
+    const focused = this.list.contains(document.activeElement);
+    const path = this.rows?.[this.current]?.path;
+    const wereOpen = this.rows ? new Set([...this.open].map((id) => this.rows[id]?.path)) : null;
+    this.rows = rows;
+    this.children = new Map(rows.map((row) => [row.id, []]));
+    rows.forEach((row) => this.children.get(row.parent)?.push(row.id));
+    this.open = new Set(rows.filter((row) => (wereOpen ? wereOpen.has(row.path) : row.kind === "model" || row.kind === "stage")).map((row) => row.id));
+    this.open.add(0);
+    this.current = Math.max(0, rows.findIndex((row) => row.path === path));
+    this.build();
+    this.mark();
+    if (focused) this.focus(this.current);
+    probe("tree", { rows: rows.length });
+  }
+
+  build() {
+    const top = this.list.scrollTop;
+    this.items.clear();
+    this.list.replaceChildren(this.item(0, 1, 1, 1));
+    this.list.scrollTop = top;
+    this.find(this.search.value);
+  }
+
+  item(id, level, size, position) {
+    const row = this.rows[id];
+    const kids = this.children.get(id);
+    const label = h("span", { class: "pt-label", id: `${this.stem}-${id}` }, row.label);
+    const line = h("div", { class: "pt-row", style: `padding-left: ${(level - 1) * 15 + 4}px` },
+      h("span", { class: kids.length ? "pt-twist" : "pt-twist pt-leaf", "aria-hidden": "true" }),
+      h("i", { class: `pt-dot pt-dot-${row.kind}`, "aria-hidden": "true" }), label);
+    if (row.count > 1) line.append(h("span", { class: "pt-count" }, `×${row.count}`));
+    const badges = h("span", { class: "pt-badges", id: `${this.stem}-${id}-b` });
+    for (const badge of row.badges) badges.append(h("span", { class: "pt-badge" }, badge));
+    line.append(badges);
+    const share = this.model.get("shares")[id];
+    if (share > 0.0005) line.append(h("span", { class: "pt-share", title: `${(share * 100).toFixed(1)} % of the busy time`, style: `--share: ${share}` }, `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`));
+    const li = h("li", { role: "treeitem", "data-id": id, "aria-level": level, "aria-setsize": size, "aria-posinset": position, "aria-selected": "false", "aria-labelledby": `${this.stem}-${id} ${this.stem}-${id}-b`, tabindex: id === this.current ? 0 : -1 }, line);
+    this.items.set(id, li);
+    if (kids.length) {
+      const open = this.open.has(id);
+      li.setAttribute("aria-expanded", String(open));
+      const group = h("ul", { role: "group" });
+      if (open) this.fill(group, id, level);
+      li.append(group);
+    }
+    return li;
+  }
+
+  // Children are only built once their parent opens: a tree of thousands of rows costs what it shows.
+  fill(group, id, level) {
+    const kids = this.children.get(id);
+    group.replaceChildren(...kids.map((kid, i) => this.item(kid, level + 1, kids.length, i + 1)));
+  }
+
+  toggle(id, open = !this.open.has(id)) {
+    const li = this.items.get(id);
+    if (!li?.hasAttribute("aria-expanded")) return;
+    if (open) this.open.add(id);
+    else this.open.delete(id);
+    li.setAttribute("aria-expanded", String(open));
+    const group = li.querySelector(":scope > ul");
+    if (open && !group.childElementCount) {
+      this.fill(group, id, Number(li.getAttribute("aria-level")));
+      this.mark(false);
+    }
+  }
+
+  visible() {
+    const out = [];
+    const walk = (id) => {
+      const li = this.items.get(id);
+      if (!li || li.hidden) return;
+      out.push(this.rows[id]);
+      if (this.open.has(id)) this.children.get(id).forEach(walk);
+    };
+    walk(0);
+    return out;
+  }
+
+  focus(id) {
+    const li = this.items.get(id);
+    if (!li) return;
+    this.items.get(this.current)?.setAttribute("tabindex", "-1");
+    this.current = id;
+    li.setAttribute("tabindex", "0");
+    li.focus({ preventScroll: true });
+    li.querySelector(".pt-row").scrollIntoView({ block: "nearest" });
+  }
+
+  select(id) {
+    this.focus(id);
+    this.model.send({ type: "select", what: "node", id: this.model.get("selected") === id ? -1 : id });
+  }
+
+  edit(field, value) {
+    const row = this.rows[this.model.get("selected")];
+    if (row) this.model.send({ type: "edit", path: row.path, field, value });
+  }
+
+  click(event) {
+    const li = event.target.closest("[role=treeitem]");
+    if (!li) return;
+    const id = Number(li.dataset.id);
+    if (event.target.classList.contains("pt-twist")) this.toggle(id);
+    else this.select(id);
+  }
+
+  key(event) {
+    const li = event.target.closest("[role=treeitem]");
+    if (!li || event.ctrlKey || event.metaKey || event.altKey) return;
+    const id = Number(li.dataset.id);
+    const shown = this.visible().map((row) => row.id);
+    const at = shown.indexOf(id);
+    const kids = this.children.get(id);
+    switch (event.key) {
+      case "ArrowDown": this.focus(shown[at + 1]); break;
+      case "ArrowUp": this.focus(shown[at - 1]); break;
+      case "Home": this.focus(shown[0]); break;
+      case "End": this.focus(shown.at(-1)); break;
+      case "ArrowRight": this.open.has(id) ? this.focus(kids[0]) : this.toggle(id, true); break;
+      case "ArrowLeft": this.open.has(id) && kids.length ? this.toggle(id, false) : this.focus(this.rows[id].parent); break;
+      case "*": this.children.get(this.rows[id].parent)?.forEach((kid) => this.toggle(kid, true)); break;
+      case " ": this.select(id); break;
+      case "Enter": case "F2": if (this.model.get("selected") === id) this.inspector.focus(); else { this.editNext = true; this.select(id); } break;
+      case "Escape": this.model.send({ type: "select", what: "node", id: -1 }); break;
+      default: if (!this.typeAhead(event.key, shown, at)) return;
+    }
+    taken(event);
+  }
+
+  typeAhead(letter, shown, at) {
+    if (letter.length !== 1 || !/\S/.test(letter)) return false;
+    const order = [...shown.slice(at + 1), ...shown.slice(0, at + 1)];
+    const found = order.find((id) => this.rows[id].label.toLowerCase().startsWith(letter.toLowerCase()));
+    if (found !== undefined) this.focus(found);
+    return true;
+  }
+
+  // Show only the rows whose path contains the text, and what leads to them.
+  find(text) {
+    const query = text.trim().toLowerCase();
+    const keep = new Set();
+    if (query) {
+      for (const row of this.rows) {
+        if (!`${row.path} ${row.label}`.toLowerCase().includes(query)) continue;
+        for (let id = row.id; id >= 0 && !keep.has(id); id = this.rows[id].parent) keep.add(id);
+      }
+      keep.forEach((id) => this.toggle(id, true));
+    }
+    this.items.forEach((li, id) => { li.hidden = Boolean(query) && !keep.has(id); });
+  }
+
+  mark(move = true) {
+    const selected = this.model.get("selected");
+    if (move && selected >= 0) {
+      const above = [];
+      for (let id = this.rows[selected]?.parent ?? -1; id >= 0; id = this.rows[id].parent) above.unshift(id);
+      above.forEach((id) => this.toggle(id, true));
+    }
+    this.items.forEach((li, id) => li.setAttribute("aria-selected", String(id === selected)));
+    const li = this.items.get(selected);
+    if (li && move) scrollWithin(this.list, li.querySelector(".pt-row"));
+    this.inspector.show(this.rows[selected] ?? null, this.model.get("editors"));
+    probe("tree", { selected });
+  }
+
+  editors() {
+    const selected = this.model.get("selected");
+    this.inspector.show(this.rows?.[selected] ?? null, this.model.get("editors"));
+    if (this.editNext && selected === this.current) this.inspector.focus();
+    this.editNext = false;
+  }
+
+  say() {
+    this.status.textContent = this.model.get("message");
+    this.status.classList.toggle("pt-error", this.model.get("failed"));
+  }
+}
+
+// scrollIntoView would move the notebook as well.
+function scrollWithin(box, node) {
+  const [outer, inner] = [box.getBoundingClientRect(), node.getBoundingClientRect()];
+  if (inner.top < outer.top) box.scrollTop -= outer.top - inner.top;
+  else if (inner.bottom > outer.bottom) box.scrollTop += inner.bottom - outer.bottom;
+}
+
+function render({ model, el }) {
+  prepare(el, "tree");
+  const view = new TreeView(model, el);
+  const unwatch = watch(model, {
+    rows: () => view.load(),
+    shares: () => view.rows && view.build(),
+    selected: () => view.mark(),
+    editors: () => view.editors(),
+    message: () => view.say(),
+    failed: () => view.say(),
+  });
+  view.load();
+  view.say();
+  return unwatch;
+}
+
+export default { render };
