@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from proteus.errors import ModelError
-from proteus.model.graph import Block, Dim, Op, OpKind, Operand, Role, Saved, Tensor
+from proteus.model.graph import Block, Dim, Op, Operand, OpKind, Role, Saved, Tensor
 
 #: order of the parts of a roles string, separated by ``|``
 _ROLES = (Role.PARALLEL, Role.REDUCTION, Role.INDIVISIBLE)
@@ -85,7 +85,7 @@ class BlockBuilder:
         selective: bool = False,
         dtype: str | None = None,
         tensor: str | None = None,
-        **attrs: Any,
+        attrs: Mapping[str, Any] | None = None,
     ) -> str:
         """Add an op with one output, `tensor` or ``<name>.out``, and return the output's name.
 
@@ -115,7 +115,7 @@ class BlockBuilder:
         saves_unfused: Iterable[str] = (),
         selective: bool = False,
         dtype: str | None = None,
-        **attrs: Any,
+        attrs: Mapping[str, Any] | None = None,
     ) -> tuple[str, ...]:
         """Add an op with the outputs ``<name>.<key>``; `outs` gives their dims."""
         outputs = tuple(
@@ -135,7 +135,7 @@ class BlockBuilder:
         saves: Iterable[str],
         saves_unfused: Iterable[str],
         selective: bool,
-        attrs: Mapping[str, Any],
+        attrs: Mapping[str, Any] | None,
     ) -> None:
         dims: dict[str, Dim] = {}
         for role, part in zip(_ROLES, roles.split("|"), strict=False):
@@ -152,7 +152,7 @@ class BlockBuilder:
                 outputs=tuple(self._operand(item) for item in outputs),
                 saves=tuple(Saved(tensor) for tensor in saves),
                 saves_unfused=tuple(Saved(tensor) for tensor in saves_unfused),
-                attrs=dict(attrs),
+                attrs=dict(attrs or {}),
                 selective=selective,
             )
         )

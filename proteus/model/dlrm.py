@@ -31,7 +31,7 @@ def dlrm(
         interaction.
     """
     if bottom[-1] != embedding_dim:
-        raise ModelError(f"{name}: the bottom MLP ends in {bottom[-1]}, embeddings have {embedding_dim}; make them equal")
+        raise ModelError(f"{name}: the bottom MLP ends in {bottom[-1]}, embedding_dim={embedding_dim}; make them equal")
     sizes = {"tables": tables, "rows": rows, "embedding_dim": embedding_dim, "lookups": lookups}
     facts = {"family": "dlrm", "bottom": tuple(bottom), "top": tuple(top)} | sizes
     sizes["batch"] = 1
@@ -46,10 +46,11 @@ def _add_mlp(b: BlockBuilder, part: str, x: str, dim: str, widths: Sequence[int]
         is_last = i == len(widths) - 1
         name, out = f"{part}.{i}", last if is_last else f"{part}.{i}.features"
         b.dims[out] = width
-        dims, weight, bias = f"batch {out}", b.parameter(f"{name}.weight", f"{out} {dim}"), b.parameter(f"{name}.bias", out)
+        dims = f"batch {out}"
+        weight, bias = b.parameter(f"{name}.weight", f"{out} {dim}"), b.parameter(f"{name}.bias", out)
         x = b.op(name, OpKind.LINEAR, f"{dims} | {dim}", [x, weight], dims, saves=[x])
         name, function = f"{name}.activation", end if is_last else "relu"
-        x = b.op(name, OpKind.ACTIVATION, dims, [x, bias], dims, saves=[f"{name}.out"], function=function)
+        x = b.op(name, OpKind.ACTIVATION, dims, [x, bias], dims, saves=[f"{name}.out"], attrs={"function": function})
         dim = out
     return x
 
@@ -89,6 +90,14 @@ def _top(sizes: dict[str, int], top: Sequence[int]) -> Block:
     target = b.data("target", "batch scores")
     roles = "| batch scores"
     loss = b.op(
-        "loss", OpKind.LOSS, roles, [score, target], "", saves=[score], dtype="fp32", tensor="loss", function="mse"
+        "loss",
+        OpKind.LOSS,
+        roles,
+        [score, target],
+        "",
+        saves=[score],
+        dtype="fp32",
+        tensor="loss",
+        attrs={"function": "mse"},
     )
     return b.build([loss])

@@ -34,8 +34,8 @@ Order of operands
     Queries run along ``seq``; keys and values are read along ``kv_seq``,
     a dim of its own, so that cutting ``seq`` cuts the rows only.
 ``ADD``, ``DROPOUT``, ``ACTIVATION``
-    activations first, then at most one bias (a parameter), which is added
-    before anything else.
+    activations first, then biases (parameters), which are added before
+    anything else.
 ``ROUTER``, ``DISPATCH``, ``COMBINE``
     logits to gates; ``(x, gates)`` to slots; ``(slots, gates)`` to tokens.
 
@@ -93,11 +93,11 @@ class OpKind(StrEnum):
     RMS_NORM = "rms_norm"
     BATCH_NORM = "batch_norm"  # statistics over the local batch, as DDP does
     GROUP_NORM = "group_norm"
-    ACTIVATION = "activation"  # attrs: function = gelu | relu | silu | swiglu | geglu | sigmoid | tanh
+    ACTIVATION = "activation"  # attrs: function = gelu | relu | relu2 | silu | swiglu | geglu | sigmoid | tanh
     DROPOUT = "dropout"
     ADD = "add"
     CONV2D = "conv2d"
-    POOL2D = "pool2d"  # attrs: function = max | average, kernel, stride, padding
+    POOL2D = "pool2d"  # attrs: function = max | average, kernel, stride, padding; no kernel: all of both
     RESHAPE = "reshape"  # no arithmetic; attrs: merge = {new dim: (old dims, outermost first)}, the rest is permuted
     CONCAT = "concat"  # along attrs dim, each input's own size of it; an input without that dim is one row
     SELECT = "select"  # one index of a dim; attrs: dim, index
@@ -212,9 +212,9 @@ class Op:
             case OpKind.MATMUL:
                 return 2.0 * math.prod(at[name] for name in self.dims)
             case OpKind.CONV2D:
-                kernel = self.attrs["kernel"]
+                kernel: tuple[int, int] = self.attrs["kernel"]
                 points = math.prod(at[d] for d in self.outputs[0].dims)
-                per_group = at[self.inputs[0].dims[1]] / self.attrs.get("groups", 1)
+                per_group = at[self.inputs[0].dims[1]] / int(self.attrs.get("groups", 1))
                 return 2.0 * points * per_group * kernel[0] * kernel[1]
             case OpKind.ATTENTION:
                 out = self.outputs[0].dims
@@ -303,6 +303,10 @@ class Block:
         lost = [name for name in self.outputs if name not in known]
         if lost:
             raise ModelError(f"{self.name}: output {lost[0]!r} is never written")
+        for dim, sources in self.derived.items():
+            missing = [name for name in (dim, *sources) if name not in self.dims]
+            if missing:
+                raise ModelError(f"{self.name}: derived dim {dim!r} follows from {sources}: {missing[0]!r} has no size")
 
     def _validate_op(self, op: Op, known: set[str]) -> None:
         where = f"{self.name}.{op.name}"
@@ -321,6 +325,7 @@ class Block:
             for own, dim in zip(tensor.dims, operand.dims, strict=True):
                 if dim not in op.dims or op.dims[dim].size != self.dims[own]:
                     raise ModelError(f"{where}: dim {dim!r} of {operand.tensor} does not fit {own}={self.dims[own]}")
+        self._validate_roles(op, where)
         for saved in (*op.saves, *op.saves_unfused):
             tensor = self.tensors[saved.tensor]
             if tensor.kind == "saved":
@@ -329,6 +334,16 @@ class Block:
                     raise ModelError(f"{where}: saves {saved.tensor}, whose dim {foreign[0]!r} the op does not have")
             elif all(saved.tensor != operand.tensor for operand in (*op.inputs, *op.outputs)):
                 raise ModelError(f"{where}: saves {saved.tensor!r}, which it neither reads nor writes")
+
+    def _validate_roles(self, op: Op, where: str) -> None:
+        written = {dim for operand in op.outputs for dim in operand.dims}
+        # a derived dim and its sources stand for one another
+        linked = {name for dim, sources in self.derived.items() for name in (dim, *sources)}
+        for name, dim in op.dims.items():
+            if dim.role is Role.REDUCTION and name in written:
+                raise ModelError(f"{where}: dim {name!r} is a reduction, yet an output has it")
+            if dim.role is Role.PARALLEL and name not in written | linked:
+                raise ModelError(f"{where}: dim {name!r} is parallel, yet no output has it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,7 +397,9 @@ class Model:
         for block in self.blocks:
             for tensor in block.parameters():
                 if tensor.tied_to is not None and owned.get(tensor.tied_to) != math.prod(block.shape(tensor.name)):
-                    raise ModelError(f"{block.name}: {tensor.name} is tied to {tensor.tied_to!r}: absent or of other size")
+                    raise ModelError(
+                        f"{block.name}: {tensor.name} is tied to {tensor.tied_to!r}, absent or not as large"
+                    )
             if block.count > 1 and [block.shape(t) for t in block.outputs] != [block.shape(t) for t in block.inputs]:
                 raise ModelError(f"{block.name}×{block.count}: its outputs {block.outputs} do not fit its inputs")
         for before, after in zip(self.blocks, self.blocks[1:], strict=False):

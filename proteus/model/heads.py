@@ -37,7 +37,7 @@ def lm_head(spec: TransformerSpec) -> Block:
 
 
 def _add_first_token(b: BlockBuilder, x: str) -> str:
-    return b.op("first", OpKind.SELECT, "batch hidden | | seq", [x], "batch hidden", dim="seq", index=0)
+    return b.op("first", OpKind.SELECT, "batch hidden | | seq", [x], "batch hidden", attrs={"dim": "seq", "index": 0})
 
 
 def _add_pooler(b: BlockBuilder, x: str) -> str:
@@ -48,7 +48,7 @@ def _add_pooler(b: BlockBuilder, x: str) -> str:
     out = b.op("pooler", OpKind.LINEAR, "batch pooled | hidden", [first, weight], "batch pooled", saves=[first])
     name = "pooler.activation"
     dims = "batch pooled"
-    return b.op(name, OpKind.ACTIVATION, dims, [out, bias], dims, saves=[f"{name}.out"], function="tanh")
+    return b.op(name, OpKind.ACTIVATION, dims, [out, bias], dims, saves=[f"{name}.out"], attrs={"function": "tanh"})
 
 
 def pooler_head(spec: TransformerSpec) -> Block:
@@ -57,9 +57,16 @@ def pooler_head(spec: TransformerSpec) -> Block:
     pooled = _add_pooler(b, b.take("x", _TOKENS))
     target = b.data("target", "batch pooled")
     loss = b.op(
-        "loss", OpKind.LOSS, "| batch pooled", [pooled, target], "", saves=[pooled], dtype="fp32", tensor="loss",
-        function="mse",
-    )  # fmt: skip
+        "loss",
+        OpKind.LOSS,
+        "| batch pooled",
+        [pooled, target],
+        "",
+        saves=[pooled],
+        dtype="fp32",
+        tensor="loss",
+        attrs={"function": "mse"},
+    )
     return b.build([loss])
 
 
@@ -68,7 +75,9 @@ def _add_masked_lm(b: BlockBuilder, x: str, spec: TransformerSpec) -> str:
     weight, bias = b.parameter("transform.weight", "transformed hidden"), b.parameter("transform.bias", "transformed")
     dims = "batch seq transformed"
     out = b.op("transform", OpKind.LINEAR, f"{dims} | hidden", [x, weight], dims, saves=[x])
-    out = b.op("transform.activation", OpKind.ACTIVATION, dims, [out, bias], dims, saves=[out], function="gelu")
+    out = b.op(
+        "transform.activation", OpKind.ACTIVATION, dims, [out, bias], dims, saves=[out], attrs={"function": "gelu"}
+    )
     out = add_norm(b, "transform.norm", out, spec, dims)
     operands = [out, b.parameter("head.weight", "vocab transformed", tied_to=WORDS), b.parameter("head.bias", "vocab")]
     roles = "batch seq vocab | | transformed"

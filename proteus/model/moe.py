@@ -33,7 +33,7 @@ def add_experts(b: BlockBuilder, x: str, spec: TransformerSpec, experts: Experts
         [x, gates],
         "experts slots hidden",
         saves=[gates],
-        **attrs,
+        attrs=attrs,
     )
     done = _add_expert_mlp(b, slots, spec)
     out = b.op(
@@ -43,13 +43,11 @@ def add_experts(b: BlockBuilder, x: str, spec: TransformerSpec, experts: Experts
         [done, gates],
         _TOKENS,
         saves=[done, gates],
-        **attrs,
+        attrs=attrs,
     )
     if not experts.shared_ffn:
         return out, None
     shared, bias = add_mlp(b, x, spec, "mlp.shared", "shared_ffn")
-    if experts.shared_gate:
-        shared = _add_shared_gate(b, x, shared)
     return add_sum(b, "mlp.sum", [out, shared], bias), None
 
 
@@ -57,7 +55,9 @@ def _add_gates(b: BlockBuilder, x: str, experts: Experts) -> str:
     dims = "batch seq experts"
     weight = b.parameter("mlp.router.weight", "experts hidden")
     # every token chooses among all experts, so their dim stays whole here
-    logits = b.op("mlp.router", OpKind.LINEAR, "batch seq | hidden | experts", [x, weight], dims, saves=[x], dtype="fp32")
+    logits = b.op(
+        "mlp.router", OpKind.LINEAR, "batch seq | hidden | experts", [x, weight], dims, saves=[x], dtype="fp32"
+    )
     operands = [logits]
     if experts.score_bias:
         operands.append(b.parameter("mlp.gate.score_bias", "experts", dtype="fp32"))
@@ -69,9 +69,7 @@ def _add_gates(b: BlockBuilder, x: str, experts: Experts) -> str:
         dims,
         saves=[logits],
         dtype="fp32",
-        topk=experts.topk,
-        function=experts.router,
-        normalize=experts.normalize,
+        attrs={"topk": experts.topk, "function": experts.router, "normalize": experts.normalize},
     )
 
 
@@ -95,23 +93,8 @@ def _add_expert_mlp(b: BlockBuilder, slots: str, spec: TransformerSpec) -> str:
         [up],
         "experts slots expert_ffn",
         saves=[up],
-        function=spec.activation,
+        attrs={"function": spec.activation},
     )
     weight = b.parameter("mlp.experts.fc2.weight", "experts hidden expert_ffn")
     roles = "experts slots hidden | expert_ffn"
     return b.op("mlp.experts.fc2", OpKind.LINEAR, roles, [active, weight], "experts slots hidden", saves=[active])
-
-
-def _add_shared_gate(b: BlockBuilder, x: str, shared: str) -> str:
-    """Qwen2-MoE: the shared expert times the sigmoid of one score per token."""
-    weight = b.parameter("mlp.shared.gate.weight", "hidden")
-    score = b.op("mlp.shared.gate", OpKind.LINEAR, "batch seq | hidden", [x, weight], "batch seq", saves=[x])
-    return b.op(
-        "mlp.shared.scale",
-        OpKind.ACTIVATION,
-        _TOKENS,
-        [score, shared],
-        _TOKENS,
-        saves=[score, shared],
-        function="sigmoid_scale",
-    )

@@ -32,9 +32,11 @@ def patch_embedding(spec: TransformerSpec, patches: Patches) -> Block:
         [image, weight],
         "batch hidden rows columns",
         saves=[image],
-        kernel=(patches.patch, patches.patch),
-        stride=(patches.patch, patches.patch),
-        padding=(0, 0),
+        attrs={
+            "kernel": (patches.patch, patches.patch),
+            "stride": (patches.patch, patches.patch),
+            "padding": (0, 0),
+        },
     )
     bias = b.parameter("patch.bias", "hidden")
     grid = b.op("patch_bias", OpKind.ADD, "batch hidden rows columns", [grid, bias], "batch hidden rows columns")
@@ -44,10 +46,10 @@ def patch_embedding(spec: TransformerSpec, patches: Patches) -> Block:
         "batch hidden | | rows columns patches",
         [grid],
         "batch patches hidden",
-        merge={"patches": ("rows", "columns")},
+        attrs={"merge": {"patches": ("rows", "columns")}},
     )
     token = b.parameter("class_token", "hidden")
-    x = b.op("join", OpKind.CONCAT, "batch hidden | | patches seq", [token, flat], _TOKENS, dim="seq")
+    x = b.op("join", OpKind.CONCAT, "batch hidden | | patches seq", [token, flat], _TOKENS, attrs={"dim": "seq"})
     table = b.parameter("position.weight", "positions hidden")
     x = b.op("position", OpKind.POSITION, f"{_TOKENS} | | positions", [x, table], _TOKENS)
     if spec.dropout:

@@ -37,7 +37,6 @@ class Experts:
     topk: int
     ffn: int
     shared_ffn: int = 0
-    shared_gate: bool = False
     router: Literal["softmax", "sigmoid"] = "softmax"
     normalize: bool = True
     score_bias: bool = False
@@ -108,7 +107,7 @@ class TransformerSpec:
     embedding_norm: bool = False
     final_norm: bool = True
     qk_norm: bool = False
-    activation: Literal["gelu", "relu", "silu", "swiglu", "geglu"] = "swiglu"
+    activation: Literal["gelu", "relu", "relu2", "silu", "swiglu", "geglu"] = "swiglu"
     qkv_bias: bool = False
     proj_bias: bool = False
     mlp_bias: bool = False

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from proteus.model.attention import add_attention
 from proteus.model.builder import BlockBuilder
 from proteus.model.graph import Block, Model, OpKind
 from proteus.model.heads import HEADS
-from proteus.model.layer import add_attention, add_branch_end, add_dropout, add_mlp, add_norm, add_sum
+from proteus.model.layer import add_branch_end, add_dropout, add_mlp, add_norm, add_sum
 from proteus.model.moe import add_experts
 from proteus.model.patches import patch_embedding
 from proteus.model.spec import TransformerSpec
@@ -29,14 +33,25 @@ def transformer(spec: TransformerSpec) -> Model:
         layers.append(layer(spec, "layers" if spec.experts is None else "dense_layers", dense, sparse=False))
     if spec.layers > dense:
         layers.append(layer(spec, "layers", spec.layers - dense, sparse=True))
-    model = Model(
-        name=spec.name,
-        blocks=(embedding, *layers, HEADS[spec.head](spec)),
-        seq=spec.seq,
-        facts=spec.facts(),
-    )
+    blocks = (embedding, *layers, HEADS[spec.head](spec))
+    facts = spec.facts() | {"active_params": active_params(spec, blocks)}
+    model = Model(name=spec.name, blocks=blocks, seq=spec.seq, facts=facts)
     model.validate()
     return model
+
+
+def active_params(spec: TransformerSpec, blocks: Sequence[Block]) -> int:
+    """Parameters that one token meets: of the experts, only those it is sent to."""
+    total = sum(block.num_params() * block.count for block in blocks)
+    if spec.experts is None:
+        return total
+    asleep = 0
+    for block in blocks:
+        routed = sum(
+            math.prod(block.shape(p.name)) for p in block.parameters() if {"experts", "expert_ffn"} <= set(p.dims)
+        )
+        asleep += block.count * routed * (spec.experts.num - spec.experts.topk) // spec.experts.num
+    return total - asleep
 
 
 def token_embedding(spec: TransformerSpec) -> Block:
@@ -54,7 +69,7 @@ def token_embedding(spec: TransformerSpec) -> Block:
         types = b.data("token_types", "batch seq", dtype="int64")
         table = b.parameter("token_type.weight", "types hidden")
         typed = b.op("token_type", OpKind.EMBEDDING, f"{_TOKENS} | types", [types, table], _TOKENS, saves=[types])
-        x = add_sum(b, "sum", [x, typed], None)
+        x = add_sum(b, "sum", [x, typed])
     if spec.embedding_norm:
         x = add_norm(b, "norm", x, spec)
     if spec.dropout:
@@ -78,12 +93,10 @@ def layer(spec: TransformerSpec, name: str, count: int, *, sparse: bool) -> Bloc
 
     if spec.parallel_residual:
         normed = add_norm(b, "attention.norm", x, spec)
-        attended, bias = add_branch_end(b, "attention", *add_attention(b, normed, spec), spec)
-        if bias is not None:
-            attended = add_sum(b, "attention.bias", [attended], bias)
+        attended, first_bias = add_branch_end(b, "attention", *add_attention(b, normed, spec), spec)
         normed = normed if spec.shared_norm else add_norm(b, "mlp.norm", x, spec)
         branch, bias = add_branch_end(b, "mlp", *mlp(normed), spec)
-        return b.build([add_sum(b, "mlp.residual", [x, attended, branch], bias)])
+        return b.build([add_sum(b, "mlp.residual", [x, attended, branch], first_bias, bias)])
 
     normed = add_norm(b, "attention.norm", x, spec) if spec.norm_first else x
     branch, bias = add_branch_end(b, "attention", *add_attention(b, normed, spec), spec)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
@@ -39,38 +40,53 @@ _FAMILIES: Mapping[str, Callable[[str, Mapping[str, Any]], Model]] = {
     "convnets": lambda name, fields: convnet(name, **fields),
     "dlrms": lambda name, fields: dlrm(name, **fields),
 }
+#: what each family takes
+_ARGUMENTS: Mapping[str, frozenset[str]] = {
+    "transformers": frozenset(inspect.signature(TransformerSpec).parameters) - {"name"},
+    "convnets": frozenset(inspect.signature(convnet).parameters) - {"name"},
+    "dlrms": frozenset(inspect.signature(dlrm).parameters) - {"name"},
+}
 #: what an entry says beside the arguments of its family
 _ABOUT = ("source", "note", "aliases")
 
 
 @cache
 def _entries() -> Mapping[str, tuple[str, Mapping[str, Any]]]:
-    """Every name, aliases included: its family and what the data file says."""
+    """Every model: its family and what the data file says."""
     found: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for family in _FAMILIES:
         text = resources.files("proteus.model.data").joinpath(f"{family}.yaml").read_text(encoding="utf-8")
-        for name, entry in yaml.safe_load(text).items():
-            for key in (name, *entry.get("aliases", ())):
-                found[key] = (family, entry)
+        found |= {name: (family, entry) for name, entry in yaml.safe_load(text).items()}
     return found
 
 
+@cache
+def _canonical() -> Mapping[str, str]:
+    """Every name and alias, to the name."""
+    known = {name: name for name in _entries()}
+    for name, (_, entry) in _entries().items():
+        for alias in entry.get("aliases", ()):
+            assert alias not in known, f"{alias} names two models"
+            known[alias] = name
+    return known
+
+
 def names() -> tuple[str, ...]:
-    """All names, aliases included, sorted."""
+    """The names of the zoo, sorted; :func:`load` takes some aliases beside them."""
     return tuple(sorted(_entries()))
 
 
 def source(name: str) -> str:
     """Where the dims of `name` were published."""
-    return str(_entry(name)[1]["source"])
+    return str(_find(name)[2]["source"])
 
 
-def _entry(name: str) -> tuple[str, Mapping[str, Any]]:
-    entries = _entries()
+def _find(name: str) -> tuple[str, str, Mapping[str, Any]]:
+    known = _canonical()
     key = name.strip().lower()
-    if key not in entries:
-        raise ModelError(unknown("model", name, entries))
-    return entries[key]
+    if key not in known:
+        raise ModelError(unknown("model", name, known))
+    return known[key], *_entries()[known[key]]
 
 
 def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
@@ -79,7 +95,7 @@ def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     Parameters
     ----------
     name
-        One of :func:`names`.
+        One of :func:`names` or an alias.
     seq
         Tokens per sample; None takes the published training length.
     changes
@@ -90,14 +106,14 @@ def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     ModelError
         For an unknown name (with the nearest ones), dim or an impossible size.
     """
-    family, entry = _entry(name)
+    name, family, entry = _find(name)
     fields = {key: value for key, value in entry.items() if key not in _ABOUT} | changes
     if seq is not None:
         if "seq" not in fields:
             raise ModelError(f"{name}: seq={seq}, but the model has no sequence; leave seq out")
         fields["seq"] = seq
     with context(f"model {name!r}"):
-        try:
-            return _FAMILIES[family](name, fields)
-        except TypeError as error:
-            raise ModelError(f"{error}; known dims: {', '.join(sorted(fields))}") from error
+        for key in changes:
+            if key not in _ARGUMENTS[family]:
+                raise ModelError(unknown("dim", key, _ARGUMENTS[family]))
+        return _FAMILIES[family](name, fields)

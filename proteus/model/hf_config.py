@@ -1,0 +1,124 @@
+"""Reading a Hugging Face ``config.json`` field by field."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from proteus.errors import InputError
+
+_T = TypeVar("_T")
+_REQUIRED: Any = object()
+#: names of activation functions in configs to ours, ungated and gated
+_ACTIVATIONS = {
+    "gelu": ("gelu", "geglu"),
+    "gelu_new": ("gelu", "geglu"),
+    "gelu_fast": ("gelu", "geglu"),
+    "gelu_pytorch_tanh": ("gelu", "geglu"),
+    "silu": ("silu", "swiglu"),
+    "swish": ("silu", "swiglu"),
+    "relu": ("relu", "relu"),
+    "relu2": ("relu2", "relu2"),
+}
+
+
+_KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+class Config:
+    """A config's fields, checked as they are read; errors name file, line and field."""
+
+    def __init__(self, fields: Mapping[str, Any], where: str, text: str = "") -> None:
+        self.fields, self.where, self._text = fields, where, text
+
+    def error(self, field: str, rule: str) -> InputError:
+        match = re.search(rf'"{re.escape(field)}"\s*:', self._text)
+        line = f":{self._text.count(chr(10), 0, match.start()) + 1}" if match else ""
+        return InputError(f"{self.where}{line}: field {field!r} {rule}")
+
+    def _get(self, names: tuple[str, ...], kind: type[_T], default: _T) -> _T:
+        for name in names:
+            value = self.fields.get(name)
+            if value is None:
+                continue
+            wrong = not isinstance(value, (int, float) if kind is float else kind)
+            if wrong or (kind is not bool and isinstance(value, bool)):
+                raise self.error(name, f"is {value!r}; it must be {_KINDS[kind]}")
+            return kind(value)  # type: ignore[call-arg]
+        if default is _REQUIRED:
+            raise self.error(names[0], "is absent, and the model needs it; add it")
+        return default
+
+    def size(self, *names: str, default: int = _REQUIRED) -> int:
+        """A positive whole number."""
+        value = self._get(names, int, default)
+        if value < 1:
+            named = next(name for name in names if self.fields.get(name) is not None)
+            raise self.error(named, f"is {value}; it must be at least 1")
+        return value
+
+    def count(self, *names: str, default: int = _REQUIRED) -> int:
+        """A whole number, zero allowed."""
+        value = self._get(names, int, default)
+        if value < 0:
+            raise self.error(names[0], f"is {value}; it must not be negative")
+        return value
+
+    def flag(self, *names: str, default: bool) -> bool:
+        return self._get(names, bool, default)
+
+    def rate(self, *names: str, default: float = 0.0) -> float:
+        value = self._get(names, float, default)
+        if not 0 <= value < 1:
+            raise self.error(names[0], f"is {value}; it must be from 0 to below 1")
+        return value
+
+    def word(self, *names: str, default: str) -> str:
+        return self._get(names, str, default)
+
+    def has(self, name: str) -> bool:
+        return self.fields.get(name) is not None
+
+    def activation(self, *names: str, gated: bool, default: str) -> Any:
+        word = self.word(*names, default=default)
+        if word not in _ACTIVATIONS:
+            raise self.error(names[0], f"is {word!r}; known: {', '.join(_ACTIVATIONS)}")
+        return _ACTIVATIONS[word][gated]
+
+    def only(self, name: str, *allowed: Any) -> None:
+        """Refuse what the model graph cannot express."""
+        if self.has(name) and self.fields[name] not in allowed:
+            raise self.error(name, f"is {self.fields[name]!r}; only {' or '.join(map(repr, allowed))} is supported")
+
+    def architecture(self) -> str:
+        """The first of ``architectures``, or nothing."""
+        named = self.fields.get("architectures")
+        return str(named[0]) if isinstance(named, list) and named else ""
+
+
+def read_config(config: str | os.PathLike[str] | Mapping[str, Any]) -> Config:
+    """The fields of a file, of a folder's ``config.json``, or as given."""
+    if isinstance(config, Mapping):
+        return Config(config, "config")
+    path = Path(config)
+    if path.is_dir():
+        path = path / "config.json"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is no UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: is no JSON: {error.msg} at column {error.colno}") from error
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply to be a config") from None
+    if not isinstance(fields, dict):
+        raise InputError(f"{path}:1: holds a {type(fields).__name__}; a config is one JSON object")
+    return Config(fields, str(path), text)
