@@ -85,8 +85,9 @@ class StepBuilder:
             kernel, stride, padding = (parsed.sizes[key][axis] for key in "ksp")
             size = (self.block.dims[dim] + 2 * padding - kernel) // stride + 1
             if size < 1:
+                before = self.block.dims[dim]
                 raise ModelError(
-                    f"{self.block.name}: {parsed.kind} of {kernel} px leaves nothing of {self.block.dims[dim]} px; enlarge image"
+                    f"{self.block.name}: {parsed.kind} of {kernel} px leaves nothing of {before} px; enlarge image"
                 )
             names.append(f"{letter}{size}")
             self.block.dims[names[-1]] = size

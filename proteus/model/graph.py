@@ -99,7 +99,7 @@ class OpKind(StrEnum):
     CONV2D = "conv2d"
     POOL2D = "pool2d"  # attrs: function = max | average, kernel, stride, padding; no kernel: all of both
     RESHAPE = "reshape"  # no arithmetic; attrs: merge = {new dim: (old dims, outermost first)}, the rest is permuted
-    CONCAT = "concat"  # along attrs dim, each input's own size of it; an input without that dim is one row
+    CONCAT = "concat"  # along attrs dim, at its place in each input; an input of lower rank is one row
     SELECT = "select"  # one index of a dim; attrs: dim, index
     INTERACTION = "interaction"  # DLRM: pairwise dot products
     EMBEDDING_BAG = "embedding_bag"  # DLRM: sum of rows per table

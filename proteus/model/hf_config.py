@@ -13,19 +13,12 @@ from proteus.errors import InputError
 
 _T = TypeVar("_T")
 _REQUIRED: Any = object()
-#: names of activation functions in configs to ours, ungated and gated
-_ACTIVATIONS = {
-    "gelu": ("gelu", "geglu"),
-    "gelu_new": ("gelu", "geglu"),
-    "gelu_fast": ("gelu", "geglu"),
-    "gelu_pytorch_tanh": ("gelu", "geglu"),
-    "silu": ("silu", "swiglu"),
-    "swish": ("silu", "swiglu"),
-    "relu": ("relu", "relu"),
-    "relu2": ("relu2", "relu2"),
+_GELUS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh")
+#: names of activation functions in configs to ours, by whether the MLP has a gate
+_ACTIVATIONS: Mapping[bool, Mapping[str, str]] = {
+    False: dict.fromkeys(_GELUS, "gelu") | {"silu": "silu", "swish": "silu", "relu": "relu", "relu2": "relu2"},
+    True: dict.fromkeys(_GELUS, "geglu") | {"silu": "swiglu", "swish": "swiglu"},
 }
-
-
 _KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
@@ -85,9 +78,11 @@ class Config:
 
     def activation(self, *names: str, gated: bool, default: str) -> Any:
         word = self.word(*names, default=default)
-        if word not in _ACTIVATIONS:
-            raise self.error(names[0], f"is {word!r}; known: {', '.join(_ACTIVATIONS)}")
-        return _ACTIVATIONS[word][gated]
+        known = _ACTIVATIONS[gated]
+        if word not in known:
+            told = next((name for name in names if self.has(name)), names[0])
+            raise self.error(told, f"is {word!r}; known: {', '.join(known)}")
+        return known[word]
 
     def only(self, name: str, *allowed: Any) -> None:
         """Refuse what the model graph cannot express."""

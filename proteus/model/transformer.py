@@ -47,9 +47,8 @@ def active_params(spec: TransformerSpec, blocks: Sequence[Block]) -> int:
         return total
     asleep = 0
     for block in blocks:
-        routed = sum(
-            math.prod(block.shape(p.name)) for p in block.parameters() if {"experts", "expert_ffn"} <= set(p.dims)
-        )
+        experts = [p.name for p in block.parameters() if {"experts", "expert_ffn"} <= set(p.dims)]
+        routed = sum(math.prod(block.shape(name)) for name in experts)
         asleep += block.count * routed * (spec.experts.num - spec.experts.topk) // spec.experts.num
     return total - asleep
 
