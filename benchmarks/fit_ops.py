@@ -23,8 +23,9 @@ from opfit.samples import Samples
 from proteus.costs import curves
 
 OUT = Path(__file__).parent.parent / "proteus" / "costs" / "data" / "curves.json"
-#: rows shorter than this measure launch and timer more than the kernel [s]
-SCORED_FROM_S = 50e-6
+#: rows shorter than this, or than this many times the shortest of their
+#: source, measure launch and timer more than the kernel [s]
+SCORED_FROM_S, SCORED_FROM_SHORTEST = 20e-6, 5.0
 HALF = {"bf16": "half", "fp16": "half"}
 Key = tuple[str, str, str]
 
@@ -47,6 +48,11 @@ def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | 
     return None
 
 
+def long_rows(s: Samples) -> np.ndarray:
+    """Which rows measure the kernel and not the harness."""
+    return s.time_s >= max(SCORED_FROM_S, SCORED_FROM_SHORTEST * float(s.time_s.min()))
+
+
 def score(groups: dict[Key, list[Samples]], fits: dict[Key, np.ndarray]) -> list[dict[str, object]]:
     rows = []
     for key, group in groups.items():
@@ -61,7 +67,7 @@ def score(groups: dict[Key, list[Samples]], fits: dict[Key, np.ndarray]) -> list
                     continue
                 params, how = found[1], f"other chip: {found[0][1]}/{found[0][2]}"
             error = fitting.errors(family, params, held)
-            long = held.time_s >= SCORED_FROM_S
+            long = long_rows(held)
             rows.append(
                 {
                     "family": key[0], "chip": key[1], "key": key[2], "source": held.source, "held_out": how,
@@ -86,7 +92,7 @@ def main() -> None:
         params, offsets = fitting.fit(family, group)
         fits[key] = params
         long = np.concatenate([
-            np.abs(fitting.errors(family, params, s, offsets[s.source]))[s.time_s >= SCORED_FROM_S] for s in group
+            np.abs(fitting.errors(family, params, s, offsets[s.source]))[long_rows(s)] for s in group
         ])  # fmt: skip
         table[key[1]][key[0]][key[2]] = {
             "params": {name: float(f"{value:.4g}") for name, value in zip(family.names, params, strict=True)},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 
 import numba
@@ -43,11 +44,29 @@ def _many(
     own = FunctionType(function.__code__, {**function.__globals__, **helpers})
     compiled = numba.njit(own)
     names = [f"a[i, {j}]" for j in range(num_args)] + [f"p[{j}]" for j in range(num_params)]
-    source = f"def many(a, p):\n    out = np.empty(len(a))\n    for i in range(len(a)):\n        out[i] = f({', '.join(names)})\n    return out\n"
+    lines = ["def many(a, p):", " out = np.empty(len(a))", " for i in range(len(a)):"]
+    source = "\n".join([*lines, f"  out[i] = f({', '.join(names)})", " return out"])
     scope = {"np": np, "f": compiled}
     exec(source, scope)
     result: Callable[[np.ndarray, np.ndarray], np.ndarray] = numba.njit(scope["many"])
     return result
+
+
+#: column of the direction among the arguments of attention; BOTH is forward plus backward
+DIRECTION, BOTH = 8, 2.0
+
+
+def _attention_many(num_args: int, num_params: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Like `_many`; tables often print the time of forward and backward together."""
+    one = _many(attention_time_s, num_args, num_params)
+
+    def many(args: np.ndarray, params: np.ndarray) -> np.ndarray:
+        both = args[:, DIRECTION] == BOTH
+        first, second = args.copy(), args.copy()
+        first[both, DIRECTION], second[both, DIRECTION] = 0.0, 1.0
+        return one(first, params) + np.where(both, one(second, params), 0.0)
+
+    return many
 
 
 def _family(
@@ -55,9 +74,8 @@ def _family(
 ) -> Family:
     assert tuple(rows) == curve._fields  # type: ignore[attr-defined]
     start, low, high = np.array(list(rows.values())).T
-    return Family(
-        name=name, names=tuple(rows), start=start, low=low, high=high, many=_many(function, num_args, len(rows))
-    )
+    make = _attention_many if function is attention_time_s else partial(_many, function)
+    return Family(name=name, names=tuple(rows), start=start, low=low, high=high, many=make(num_args, len(rows)))
 
 
 GEMM_BOUNDS = {
@@ -74,29 +92,33 @@ CONV_BOUNDS = {
     **GEMM_BOUNDS,
     "reread": (1.5, 1.0, 6.0),
     "winograd": (1.3, 1.0, 2.25),
+    "stride_waste": (0.5, 0.01, 1.0),
     "grad_cost": (1.2, 0.8, 3.0),
     "weight_cost": (1.2, 0.8, 3.0),
 }
 ATTENTION_BOUNDS = {
     "eff": (0.8, 0.1, 1.5),
     "floor_s": (6e-6, 1e-6, 15e-6),
-    "score_cost": (120, 1, 600),
+    "score_s": (40e-12, 1e-12, 300e-12),
     "fill_kv": (150, 1, 1500),
     "memory_eff": (0.5, 0.2, 1.0),
     "wave": (0.5, 0.01, 1),
-    "backward_eff": (0.8, 0.4, 1.3),
+    "backward_eff": (0.65, 0.3, 1.3),
+    "wide_cost": (0.2, 0.01, 3.0),
 }
 MEMORY_BOUNDS = {"eff": (0.85, 0.4, 1.0), "floor_s": (2e-6, 0.5e-6, 8e-6), "ramp_s": (2e-6, 0.01e-6, 50e-6)}
 
 FAMILIES = {
-    "gemm": _family("gemm", gemm_time_s, 8, GemmCurve, GEMM_BOUNDS),
+    "gemm": _family("gemm", gemm_time_s, 9, GemmCurve, GEMM_BOUNDS),
     "attention": _family("attention", attention_time_s, 13, AttentionCurve, ATTENTION_BOUNDS),
     "conv": _family("conv", conv_time_s, 17, ConvCurve, CONV_BOUNDS),
-    "memory": _family("memory", memory_time_s, 3, MemoryCurve, MEMORY_BOUNDS),
+    "memory": _family("memory", memory_time_s, 5, MemoryCurve, MEMORY_BOUNDS),
 }
 
 #: pull of a parameter's logarithm to its start, per root of weighted rows
 PRIOR = 0.01
+#: most that a source's timing may add to every row [us]
+MOST_OFFSET_US = 400.0
 #: an offset that all sources share is the floor of the kernel, up to this [s]
 SHARED_OFFSET_S = 8e-6
 #: relative residual at which a row starts to count as an outlier
@@ -117,7 +139,10 @@ def fit(
     low, high = np.log(family.low), np.log(family.high)
     #: an offset in units of 1 us, at least almost zero
     first = np.concatenate([np.clip(np.log(begin), low + 1e-6, high - 1e-6), np.full(len(sources), 0.5)])
-    bounds = (np.concatenate([low, np.zeros(len(sources))]), np.concatenate([high, np.full(len(sources), 60.0)]))
+    bounds = (
+        np.concatenate([low, np.zeros(len(sources))]),
+        np.concatenate([high, np.full(len(sources), MOST_OFFSET_US)]),
+    )
     weight = [len(s.time_s) ** -0.25 for s in data]
     total = sum(len(s.time_s) ** 0.5 for s in data)
     prior = np.log(begin)

@@ -15,6 +15,7 @@ import pandas as pd
 from proteus.cluster import gpus
 from proteus.cluster.gpu import Gpu
 from proteus.costs import curves
+from proteus.costs.ops import GEMM_MAX_SPLIT
 
 #: how the measurement files spell GPUs that the catalogue spells otherwise
 SPELLINGS = {
@@ -111,7 +112,14 @@ def gemm(folder: Path) -> list[Samples]:
             continue  # stored as fp16, multiplied as fp32
         moved = batch * ((m * k + k * n) * size + m * n * out)
         found.append(
-            _row(gpu, dtype_key, row.source, row.time_us * 1e-6, [batch, m, n, k, moved, *_sheet(gpu, dtype)], row.op)
+            _row(
+                gpu,
+                dtype_key,
+                row.source,
+                row.time_us * 1e-6,
+                [batch, m, n, k, moved, *_sheet(gpu, dtype), GEMM_MAX_SPLIT],
+                row.op,
+            )
         )
     return _grouped("gemm", pd.DataFrame(found))
 
@@ -128,7 +136,31 @@ def attention(folder: Path) -> list[Samples]:
         dim = float(row.head_dim)
         args = [row.batch, row.heads, row.kv_heads, row.seq_q, row.seq_kv, dim, dim, 1.0, 0.0, 2.0]
         found.append(_row(gpu, "serving", row.source, row.time_us * 1e-6, [*map(float, args), *_sheet(gpu, "bf16")]))
+    found += _published_attention(folder)
     return _grouped("attention", pd.DataFrame(found))
+
+
+FLASH = {"FlashAttention-1": "flash1", "FlashAttention-2": "flash2"}
+DIRECTIONS = {"fwd": (0.0, 2.0), "bwd": (1.0, 5.0), "fwd+bwd": (2.0, 7.0)}
+
+
+def _published_attention(folder: Path) -> list[dict[str, object]]:
+    """Rates of training kernels, printed as TFLOPS of 4 (bwd 10) b h s^2 d, half of it if causal."""
+    own = pd.read_csv(Path(__file__).parent / "attention.csv")
+    other = pd.read_csv(folder / "attention.csv")
+    other = other[other.sw.isin(FLASH)].assign(
+        variant=other.sw.map(FLASH), seq=other.seq_q, causal=(other.causal == "True").astype(int)
+    )
+    found = []
+    for row in pd.concat([own, other]).itertuples():
+        gpu = _gpu(row.gpu)
+        assert gpu is not None, row.gpu
+        direction, flop_factor = DIRECTIONS[row.dir]
+        batch, seq, heads, dim = float(row.batch), float(row.seq), float(row.heads), float(row.head_dim)
+        flop = 2.0 * flop_factor * batch * heads * seq**2 * dim * (0.5 if row.causal else 1.0)
+        args = [batch, heads, heads, seq, seq, dim, dim, float(row.causal), direction, 2.0, *_sheet(gpu, "bf16")]
+        found.append(_row(gpu, row.variant, row.source, flop / (row.tflops * 1e12), args))
+    return found
 
 
 def conv(folder: Path) -> list[Samples]:
@@ -144,6 +176,8 @@ def conv(folder: Path) -> list[Samples]:
         dtype = DTYPES.get(row.dtype, row.dtype)
         if row.gpu == "P100" and dtype == "fp16":
             continue
+        if row.dir == "bwd_data" and row.c_in < 4:
+            continue  # images need no gradient, and no network asks for it
         shape = [row.batch, row.c_in, row.h_in, row.w_in, row.c_out, row.kh, row.kw, *stride[:2], *pad[:2], 1.0]
         args = [*map(float, shape), direction[row.dir], BYTES[dtype], *_sheet(gpu, dtype)]
         found.append(_row(gpu, dtype, row.source, row.time_us * 1e-6, args, row.dir))
@@ -151,7 +185,7 @@ def conv(folder: Path) -> list[Samples]:
 
 
 #: access pattern of the measured memory-bound ops
-ACCESS = {"ln_fwd": "norm", "rmsnorm_fwd": "norm", "softmax_fwd": "norm", "embedding_lookup_fwd": "gather"}
+ACCESS = {"ln_fwd": "norm", "rmsnorm_fwd": "norm", "softmax_fwd": "softmax", "embedding_lookup_fwd": "gather"}
 
 
 def memory(folder: Path) -> list[Samples]:
@@ -166,6 +200,6 @@ def memory(folder: Path) -> list[Samples]:
         moved = float(row.bytes_moved)
         if name == "pow_fwd":
             moved *= 1.5  # the exponent is a second tensor: three passes
-        args = [moved, curves.access_eff(ACCESS.get(name, "stream")), gpu.memory_Bps]
+        args = [moved, *curves.access(ACCESS.get(name, "stream")), gpu.memory_Bps, float(gpu.num_sms or 1)]
         found.append(_row(gpu, "stream", row.source, row.time_us * 1e-6, args, name))
     return _grouped("memory", pd.DataFrame(found))

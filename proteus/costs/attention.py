@@ -4,9 +4,10 @@ A block of query rows stays on one SM and walks over the keys and values
 (backward: a block of keys walks over the queries).  Besides the products,
 every score costs an exponential, which no tensor core does::
 
-    cost of one score = products (dims of q.k and of p.v) + softmax (score_cost, in the same unit)
+    time of one score = products (dims of q.k and of p.v) / tensor rate of the SM + softmax
 
-so short heads reach a smaller share of the peak.  Causal attention skips the
+The softmax does not shrink with the tensor rate, so short heads and strong
+tensor cores reach a smaller share of the peak.  Causal attention skips the
 blocks above the diagonal; blocks on it are computed in full.
 """
 
@@ -17,6 +18,8 @@ from typing import NamedTuple
 
 #: query rows and keys of one block (FlashAttention-2, section 3.3)
 BLOCK_Q, BLOCK_KV = 128.0, 128.0
+#: widest head whose block keeps its size
+WIDE_DIM = 128.0
 
 
 class AttentionCurve(NamedTuple):
@@ -28,8 +31,9 @@ class AttentionCurve(NamedTuple):
         Share of the peak that the products of a very wide head would reach.
     floor_s
         Time of the smallest kernel [s].
-    score_cost
-        Softmax of one score, in head dims [elements].
+    score_s
+        Softmax of one score on one SM [s]; at 16 exponentials per clock
+        and 1.4 GHz it is 45 ps, less what hides behind the products.
     fill_kv
         Keys that filling and draining a block costs [elements].
     memory_eff
@@ -38,15 +42,19 @@ class AttentionCurve(NamedTuple):
         0: a partial last wave costs its share; 1: it costs a whole wave.
     backward_eff
         `eff` of the backward over `eff` of the forward.
+    wide_cost
+        Loss of heads wider than 128, whose blocks shrink to fit the
+        registers: products take ``1 + wide_cost * (dim / 128 - 1)`` as long.
     """
 
     eff: float
     floor_s: float
-    score_cost: float
+    score_s: float
     fill_kv: float
     memory_eff: float
     wave: float
     backward_eff: float
+    wide_cost: float
 
 
 def attention_flop(
@@ -82,11 +90,12 @@ def attention_time_s(
     num_sms: float,
     eff: float,
     floor_s: float,
-    score_cost: float,
+    score_s: float,
     fill_kv: float,
     memory_eff: float,
     wave: float,
     backward_eff: float,
+    wide_cost: float,
 ) -> float:
     """Time of one fused attention kernel on an idle GPU [s].
 
@@ -113,15 +122,16 @@ def attention_time_s(
     mean_walk = math.ceil(mean_walk / 16.0) * 16.0 + fill_kv
     dims = 3.0 * dim_qk + 2.0 * dim_v if backward else dim_qk + dim_v
     share = eff * backward_eff if backward else eff
-    score_s = 2.0 * (dims + score_cost) / (peak_flops / num_sms * share)
+    dims = dims * (1.0 + wide_cost * max(0.0, max(dim_qk, dim_v) / WIDE_DIM - 1.0))
+    pair_s = 2.0 * dims / (peak_flops / num_sms * share) + score_s
     waves = batch * heads * blocks / num_sms
     if waves < 1.0:
         # the longest block alone: under a causal mask it walks over everything
         longest = walk + fill_kv
-        compute_s = BLOCK_Q * longest * score_s if causal else BLOCK_Q * mean_walk * score_s
+        compute_s = BLOCK_Q * longest * pair_s if causal else BLOCK_Q * mean_walk * pair_s
     else:
         waves = waves + wave * (math.ceil(waves) - waves)
-        compute_s = waves * BLOCK_Q * mean_walk * score_s
+        compute_s = waves * BLOCK_Q * mean_walk * pair_s
     moved = batch * element_bytes * (heads * seq_q * (dim_qk + dim_v) + kv_heads * seq_kv * (dim_qk + dim_v))
     if backward:
         moved = 2.0 * moved + batch * heads * seq_q * (dim_v * element_bytes + 2.0 * dim_qk * 4.0)

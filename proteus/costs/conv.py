@@ -20,6 +20,14 @@ from typing import NamedTuple
 from proteus.costs.gemm import gemm_time_s
 
 
+#: only the weight gradient, whose depth is the batch, is split along it
+MOST_SPLIT = 32.0
+#: tensor cores take channels by eight halves (16 bytes); fewer are padded
+CHANNEL_ALIGN = 8.0
+#: output points of one Winograd tile per dim, F(4x4, 3x3)
+WINOGRAD_TILE = 4.0
+
+
 class ConvCurve(NamedTuple):
     """Parameters of one GPU and dtype, fitted to measurements.
 
@@ -30,7 +38,10 @@ class ConvCurve(NamedTuple):
     reread
         Times that the input is read: patches overlap and the cache is small.
     winograd
-        Speed-up of 3x3 stride-1 kernels; 1 where it is not used.
+        Speed-up of 3x3 and 5x5 stride-1 kernels; 1 where it is not used.
+    stride_waste
+        Input gradient of a strided kernel: 0 skips the points that are zero,
+        1 computes them all (as libraries before cuDNN 8 do).
     grad_cost, weight_cost
         Time of the input and of the weight gradient over the same product
         in forward: strided stores, and sums over the batch.
@@ -46,6 +57,7 @@ class ConvCurve(NamedTuple):
     split_s: float
     reread: float
     winograd: float
+    stride_waste: float
     grad_cost: float
     weight_cost: float
 
@@ -98,6 +110,7 @@ def conv_time_s(
     split_s: float,
     reread: float,
     winograd: float,
+    stride_waste: float,
     grad_cost: float,
     weight_cost: float,
 ) -> float:
@@ -115,21 +128,28 @@ def conv_time_s(
     out_h = out_size(h, kh, stride_h, pad_h)
     out_w = out_size(w, kw, stride_w, pad_w)
     deep_in, deep_out = c_in / groups, c_out / groups
+    if element_bytes <= 2.0 and groups == 1.0:
+        deep_in = math.ceil(deep_in / CHANNEL_ALIGN) * CHANNEL_ALIGN
     if direction == 0:
         m, n, k = batch * out_h * out_w, deep_out, deep_in * kh * kw
     elif direction == 1:
-        m, n, k = batch * h * w, deep_in, max(deep_out * kh * kw / (stride_h * stride_w), 1.0)
+        skipped = (stride_h * stride_w) ** (1.0 - stride_waste)
+        m, n, k = batch * h * w, deep_in, max(deep_out * kh * kw / skipped, 1.0)
     else:
         m, n, k = deep_out, deep_in * kh * kw, batch * out_h * out_w
     speed = 1.0
-    if kh == 3 and kw == 3 and stride_h == 1 and stride_w == 1 and direction != 2:
-        speed = winograd
+    if kh == kw and 1 < kh <= 5 and stride_h == 1 and stride_w == 1:
+        full_h = math.ceil(out_h / WINOGRAD_TILE) * WINOGRAD_TILE
+        full_w = math.ceil(out_w / WINOGRAD_TILE) * WINOGRAD_TILE
+        speed = max(1.0, winograd * out_h * out_w / (full_h * full_w))
     cost = 1.0
     if direction == 1:
         cost = grad_cost
     elif direction == 2:
         cost = weight_cost
-    small = min(kh * kw / (stride_h * stride_w), 1.0)  # a strided 1x1 kernel skips points
+    small = 1.0
+    if direction != 1:
+        small = min(kh * kw / (stride_h * stride_w), 1.0)  # a strided 1x1 kernel skips points
     points_in, points_out = batch * h * w * c_in * small, batch * out_h * out_w * c_out
     weights = c_out * deep_in * kh * kw
     spread = reread if kh * kw > 1 else 1.0
@@ -143,6 +163,7 @@ def conv_time_s(
         peak_flops * speed,
         memory_Bps,
         num_sms,
+        MOST_SPLIT if direction == 2 else 1.0,
         eff,
         floor_s,
         k_fill,

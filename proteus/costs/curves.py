@@ -15,6 +15,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
+from proteus.units import GB
+
 #: relative error added for a curve of another dtype, and of another chip; from
 #: the leave-one-source-out table of docs/accuracy.md (A100 curve on H100 and the like)
 OTHER_DTYPE_SIGMA, OTHER_CHIP_SIGMA = 0.05, 0.15
@@ -113,9 +115,10 @@ def find(family: str, key: str, gpu_name: str, generation: str) -> Curve:
     raise AssertionError(f"no {family} curve for {key} on any chip of the chain of {chip}")
 
 
-def access_eff(access: str) -> float:
-    """Bandwidth of an access pattern over the elementwise one."""
-    return float(_table("curves")["access"][access]["eff"])
+def access(pattern: str) -> tuple[float, float]:
+    """Bandwidth of an access pattern over the elementwise one, and the pace of one SM [B/s]."""
+    row = _table("curves")["access"][pattern]
+    return float(row["eff"]), float(row["sm_GBps"]) * GB
 
 
 def power_factor(chip: str, tdp_w: float, peak_half_flops: float) -> float:

@@ -77,6 +77,7 @@ def gemm_time_s(
     peak_flops: float,
     memory_Bps: float,
     num_sms: float,
+    max_split: float,
     eff: float,
     floor_s: float,
     k_fill: float,
@@ -94,6 +95,9 @@ def gemm_time_s(
         Bytes read and written once: operands, result, an accumulated result.
     peak_flops, memory_Bps, num_sms
         The GPU's sheet: dense peak of the dtype, memory bandwidth, SMs.
+    max_split
+        Most SMs that may share one output tile; 1 where the library never
+        splits k.
     eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s
         A :class:`GemmCurve`.
 
@@ -110,6 +114,8 @@ def gemm_time_s(
         tile_rate = sm_flops / (1.0 + tile_cost * (1.0 / tile_m + 1.0 / tile_n))
         depth_s = 2.0 * tile_m * tile_n / tile_rate
         for split in SPLITS:
+            if split > max_split:
+                break
             waves = tiles * split / num_sms
             whole = math.ceil(waves)
             waves = waves + wave * (whole - waves) if waves > 1.0 else 1.0

@@ -102,7 +102,7 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
         # grad += new: read the new one, read and write the sum
         found.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
     if len(op.inputs) > 1 + len(op.outputs):
-        found.append(stream(batch * m * n * wide, Access.NORM))  # the bias sums dy over its rows
+        found.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
     return tuple(found)
 
 
@@ -195,10 +195,10 @@ def _unfused_attention(
     if phase is Phase.FORWARD:
         # fused: scale, mask, softmax in one; else each reads and writes the scores
         softmax = 2.0 * size * scores * (1.0 if fused else 3.0)
-        middle = [stream(softmax, Access.NORM, kernels=1 if fused else 3)]
+        middle = [stream(softmax, Access.SOFTMAX, kernels=1 if fused else 3)]
     else:
         softmax = 3.0 * size * scores + (0.0 if fused else 4.0 * size * scores)
-        middle = [stream(softmax, Access.NORM, kernels=1 if fused else 3)]
+        middle = [stream(softmax, Access.SOFTMAX, kernels=1 if fused else 3)]
     if drop:
         middle.append(stream(drop))
     first = _bmm(phase, batch, rows, cols, dim_qk, precision)

@@ -24,7 +24,14 @@ class MemoryCurve(NamedTuple):
 
 
 def memory_time_s(
-    moved_bytes: float, access_eff: float, memory_Bps: float, eff: float, floor_s: float, ramp_s: float
+    moved_bytes: float,
+    access_eff: float,
+    access_sm_Bps: float,
+    memory_Bps: float,
+    num_sms: float,
+    eff: float,
+    floor_s: float,
+    ramp_s: float,
 ) -> float:
     """Time to move `moved_bytes` [s].
 
@@ -32,13 +39,16 @@ def memory_time_s(
     ----------
     access_eff
         Bandwidth of this access pattern over the elementwise one.
+    access_sm_Bps
+        What one SM gets through besides: reductions within a row wait for
+        each other, so that SMs and not memory set the pace [B/s].
 
     Notes
     -----
     Not modelled: tensors that still lie in the L2 cache.
 
-    >>> round(memory_time_s(2e9, 1.0, 2e12, 0.9, 2e-6, 1e-6) * 1e3, 3)
+    >>> round(memory_time_s(2e9, 1.0, 1e15, 2e12, 108.0, 0.9, 2e-6, 1e-6) * 1e3, 3)
     1.114
     """
-    stream_s = moved_bytes / (memory_Bps * eff * access_eff)
+    stream_s = moved_bytes / (memory_Bps * eff * access_eff) + moved_bytes / (num_sms * access_sm_Bps)
     return floor_s + stream_s + ramp_s * stream_s / (stream_s + floor_s)

@@ -78,6 +78,8 @@ class Calibration:
     source: str = "calibration"
 
 
+#: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps
+GEMM_MAX_SPLIT = 32.0
 #: SMs of a GPU whose sheet does not say: those of an A100
 USUAL_NUM_SMS = 108
 #: relative error of a time measured on the machine itself: run-to-run spread
@@ -148,7 +150,9 @@ class OpCosts:
         if 0 in work.shape:
             return curve, 0.0
         peak = self._peak(work.dtype)
-        return curve, gemm_time_s(batch, m, n, k, work.bytes, peak, self.gpu.memory_Bps, self._sms, eff, *rest)
+        return curve, gemm_time_s(
+            batch, m, n, k, work.bytes, peak, self.gpu.memory_Bps, self._sms, GEMM_MAX_SPLIT, eff, *rest
+        )
 
     def _attention(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("attention", work.variant or "flash2")
@@ -172,9 +176,9 @@ class OpCosts:
         curve = self._curve("memory", "stream")
         if work.num_kernels == 0 or work.bytes == 0.0:
             return curve, 0.0
-        eff = curves.access_eff(work.variant or Access.STREAM)
+        eff, sm_Bps = curves.access(work.variant or Access.STREAM)
         each = work.bytes / work.num_kernels
-        time_s = memory_time_s(each, eff, self.gpu.memory_Bps, *curve.params)
+        time_s = memory_time_s(each, eff, sm_Bps, self.gpu.memory_Bps, self._sms, *curve.params)
         return curve, work.num_kernels * time_s
 
 

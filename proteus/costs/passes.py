@@ -49,7 +49,7 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
     if phase is Phase.WEIGHT_GRAD and op.kind not in weight_like:
         # the gradient of a norm's weight is part of its backward kernel; a bias sums over the rows
         if op.kind in (OpKind.ADD, OpKind.DROPOUT, OpKind.ACTIVATION) and BATCH not in op.inputs[-1].dims:
-            return (stream(_count(op.inputs[0], sizes) * size, Access.NORM),)
+            return (stream(_count(op.inputs[0], sizes) * size, Access.SOFTMAX),)
         return ()
     into = sum(_count(operand, sizes) for operand in op.inputs) * size
     first = _count(op.inputs[0], sizes) * size
@@ -68,8 +68,8 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
             return _norm(first, out, forward, profile)
         case OpKind.BATCH_NORM:
             if forward:
-                return (stream(2.0 * first + out, Access.NORM),)
-            return (stream(2.0 * out + 3.0 * first, Access.NORM_GRAD),)
+                return (stream(2.0 * first + out, Access.SOFTMAX),)
+            return (stream(2.0 * out + 3.0 * first, Access.SOFTMAX),)
         case OpKind.POOL2D | OpKind.CONCAT:
             return (stream(first + out if op.kind is OpKind.POOL2D else 2.0 * out),)
         case OpKind.EMBEDDING | OpKind.EMBEDDING_BAG | OpKind.POSITION:
@@ -77,7 +77,8 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
         case OpKind.ROUTER:
             return (stream(4.0 * (first + out), kernels=ROUTER_KERNELS),)
         case OpKind.DISPATCH | OpKind.COMBINE:
-            return (stream(first + out, Access.GATHER if forward else Access.SCATTER, kernels=2),)
+            slow = Access.GATHER if forward else Access.SCATTER
+            return (stream(first + out, Access.STREAM if profile.fused_permute else slow, kernels=2),)
         case _:
             return _loss(op, sizes, size, forward, profile)
 
@@ -96,20 +97,21 @@ def _dropout(op: Op, first: float, out: float, size: float, forward: bool, profi
 
 
 def _norm(first: float, out: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
-    if not profile.fused_norm:
+    if profile.norm == "chain":
         passes = UNFUSED_NORM_PASSES if forward else 2.0 * UNFUSED_NORM_PASSES
-        return (stream(passes * (first + out), Access.NORM, kernels=int(2 * passes)),)
+        return (stream(passes * (first + out), kernels=int(2 * passes)),)
+    tuned = profile.norm == "tuned"
     if forward:
         read = 0.0 if profile.fused_add_norm else first  # the add before it has the values in registers
-        return (stream(read + out, Access.NORM),)
-    return (stream(out + 2.0 * first, Access.NORM_GRAD, kernels=2),)
+        return (stream(read + out, Access.TUNED if tuned else Access.NORM),)
+    return (stream(out + 2.0 * first, Access.TUNED_GRAD if tuned else Access.NORM_GRAD, kernels=2),)
 
 
 def _embedding(op: Op, sizes: Sizes, phase: Phase, out: float, precision: Precision) -> tuple[Work, ...]:
     if op.kind is OpKind.POSITION:
         if phase is Phase.INPUT_GRAD:
             return ()
-        return (stream(2.0 * out) if phase is Phase.FORWARD else stream(out, Access.NORM),)
+        return (stream(2.0 * out) if phase is Phase.FORWARD else stream(out, Access.SOFTMAX),)
     rows = 1.0
     if op.kind is OpKind.EMBEDDING_BAG:
         rows = float(op.attrs.get("pooling", 1))  # rows summed per bag
@@ -137,7 +139,7 @@ def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) ->
     match op.kind:
         case OpKind.MAX:
             cast = 0.0 if fused else size + FP32_BYTES
-            return (stream(logits * (cast + (size if fused else FP32_BYTES)), Access.NORM),) if forward else ()
+            return (stream(logits * (cast + (size if fused else FP32_BYTES)), Access.SOFTMAX),) if forward else ()
         case OpKind.SUM_EXP:
             if forward:
                 passes = size if fused else 5.0 * FP32_BYTES  # subtract, exp, sum

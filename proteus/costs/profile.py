@@ -21,6 +21,7 @@ from proteus.costs.work import Work
 from proteus.errors import InputError, unknown
 
 Attention = Literal["unfused", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
+Norm = Literal["chain", "native", "tuned"]
 Optimizer = Literal["fused", "foreach", "loop"]
 
 
@@ -36,12 +37,16 @@ class Profile:
         the others are fused kernels, which never write the scores.
     fused_bias_activation, fused_dropout_add
         Bias and activation, or bias, dropout and residual add, in one kernel.
-    fused_norm
-        One kernel forward and backward; else several passes in fp32.
+    norm
+        ``native``: the framework's one kernel; ``tuned``: kernels for the
+        row length (apex, Transformer Engine, a compiler); ``chain``: several
+        passes in fp32.
     fused_add_norm
         The residual add is part of the norm's kernel, which saves one read.
     fused_rope
         Rotary embedding in one pass over q and k; else slices and concats.
+    fused_permute
+        MoE tokens are gathered by one kernel near memory speed.
     fused_cross_entropy
         Loss in about one pass over the logits; else a chain in fp32.
     fused_grad_accumulation
@@ -63,9 +68,10 @@ class Profile:
     attention: Attention
     fused_bias_activation: bool
     fused_dropout_add: bool
-    fused_norm: bool
+    norm: Norm
     fused_add_norm: bool
     fused_rope: bool
+    fused_permute: bool
     fused_cross_entropy: bool
     fused_grad_accumulation: bool
     fp32_grads: bool

@@ -30,8 +30,11 @@ class Access(StrEnum):
     """How a memory-bound kernel walks its tensors, which sets its bandwidth."""
 
     STREAM = "stream"  # elementwise
-    NORM = "norm"  # a reduction per row, then elementwise
+    SOFTMAX = "softmax"  # a reduction per row held in registers
+    NORM = "norm"  # two reductions per row, then elementwise
     NORM_GRAD = "norm_grad"  # reductions per row and per column
+    TUNED = "tuned"  # the same by kernels written for the row length
+    TUNED_GRAD = "tuned_grad"
     GATHER = "gather"  # whole rows by index
     SCATTER = "scatter"  # rows added by index, with sorting or atomics
 
