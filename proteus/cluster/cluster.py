@@ -15,7 +15,6 @@ from proteus.cluster.fabric import Fabric
 from proteus.cluster.faults import Faults
 from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import Host
-from proteus.cluster.kinds import LinkKind
 from proteus.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ class Cluster:
 
     name: str
     runs: tuple[tuple[Host, int], ...]
-    fabric: Fabric = Fabric()
-    faults: Faults = Faults()
+    fabric: Fabric = field(default_factory=Fabric)
+    faults: Faults = field(default_factory=Faults)
     survey: Survey | None = None
     _columns: Columns = field(init=False, repr=False, compare=False)
 
@@ -106,11 +105,11 @@ class Cluster:
 
     def host_of(self, devices: Any) -> np.ndarray:
         """int64[...]: the host of each device."""
-        return np.asarray(devices) // self.devices_per_host
+        return np.asarray(devices, np.int64) // self.devices_per_host
 
     def local_of(self, devices: Any) -> np.ndarray:
         """int64[...]: the number of each device inside its host."""
-        return np.asarray(devices) % self.devices_per_host
+        return np.asarray(devices, np.int64) % self.devices_per_host
 
     def gpu(self, device: int = 0) -> Gpu:
         """The GPU of `device`.
@@ -122,7 +121,7 @@ class Cluster:
         """
         self._check_device(device)
         host, local = divmod(device, self.devices_per_host)
-        gpu = self._columns.templates[self._columns.template[host]].gpus[local]
+        gpu = self._template(host).gpus[local]
         if gpu is None:
             raise TopologyError(
                 f"{self.name}: it is not known which GPU device {device} is; pass gpu=..., for example gpu='a100-80gb'"
@@ -138,7 +137,8 @@ class Cluster:
         """int64[num_devices]: index of each device's GPU in :attr:`gpu_kinds`."""
         number = {gpu: i for i, gpu in enumerate(self.gpu_kinds)}
         by_template = np.array([[number[gpu] for gpu in host.gpus] for host in self._columns.templates], np.int64)
-        return by_template[self._columns.template].reshape(-1)
+        kind: np.ndarray = by_template[self._columns.template].reshape(-1)
+        return kind
 
     @property
     def is_uniform(self) -> bool:
@@ -208,7 +208,7 @@ class Cluster:
         return (-1 if host >= self.num_hosts else host), int(link - offset[host])
 
     def _template(self, host: int) -> Host:
-        return self._columns.templates[self._columns.template[host]]
+        return self._columns.templates[int(self._columns.template[host])]
 
     def link_range(self, host: int) -> range:
         """The links of `host`, in the order of ``Host.links``."""
@@ -223,7 +223,8 @@ class Cluster:
 
     def leaf_of(self, devices: Any) -> np.ndarray:
         """int32[...]: leaf switch that the NIC of each device is wired to, -1 without a NIC."""
-        return self._columns.leaf.reshape(-1)[np.asarray(devices)]
+        leaf: np.ndarray = self._columns.leaf.reshape(-1)[np.asarray(devices, np.int64)]
+        return leaf
 
     # -- routes ----------------------------------------------------------------------------------
 
@@ -356,7 +357,9 @@ class Cluster:
     def warnings(self) -> tuple[str, ...]:
         """What was repaired or assumed while reading the file."""
         told = self.survey.warnings if self.survey is not None else ()
-        notes = [note for host, _ in self.runs for note in host.notes] if self.num_hosts > 1 else []
+        notes = [note for host, _ in self.runs for note in host.notes]
+        if self.num_hosts > 1:
+            notes += [note for host, _ in self.runs for note in host.network_notes]
         return tuple(dict.fromkeys((*told, *notes)))
 
     def report(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Columns:
     @property
     def num_gpus(self) -> int:
         """GPUs of one host."""
-        return self.leaf.shape[1]
+        return int(self.leaf.shape[1])
 
     def routes(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         """int32[n, hops]: links from `src` to `dst`, padded with -1."""

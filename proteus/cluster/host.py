@@ -52,6 +52,8 @@ class Host:
     nic_of_gpu
         Of every local device the vertex of its NIC, or -1 when the host has none.
     notes
+        What was assumed about it.
+    network_notes
         What was assumed about its way into the network; matters with two hosts or more.
     """
 
@@ -61,6 +63,7 @@ class Host:
     links: tuple[Link, ...] = field(repr=False)
     nic_of_gpu: tuple[int, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
+    network_notes: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         # Equal hosts have equal names and sizes; hashing every link would cost more than comparing.
@@ -95,14 +98,16 @@ class Host:
             raise TopologyError(unknown(f"NIC of {self.name}", nic, self.nics))
         left = tuple(slot for slot in self.layout.nics if slot.name != nic)
         nearest = tuple(tuple(n for n in names if n != nic) for names in self.layout.nearest)
-        return build(self.name, replace(self.layout, nics=left, nearest=nearest), notes=self.notes)
+        layout = replace(self.layout, nics=left, nearest=nearest)
+        return build(self.name, layout, notes=self.notes, network_notes=self.network_notes)
 
     def with_gpu(self, gpu: Gpu) -> Host:
         """The same host and links with other GPUs in it."""
-        return build(self.name, replace(self.layout, gpus=(gpu,) * self.num_gpus), notes=self.notes)
+        layout = replace(self.layout, gpus=(gpu,) * self.num_gpus)
+        return build(self.name, layout, notes=self.notes, network_notes=self.network_notes)
 
 
-def build(name: str, layout: Layout, *, notes: tuple[str, ...] = ()) -> Host:
+def build(name: str, layout: Layout, *, notes: tuple[str, ...] = (), network_notes: tuple[str, ...] = ()) -> Host:
     """Vertices, links and NIC choice of a layout.
 
     The NIC of a GPU is one of its nearest; GPUs with the same nearest NICs
@@ -145,7 +150,15 @@ def build(name: str, layout: Layout, *, notes: tuple[str, ...] = ()) -> Host:
         for slot in layout.nics:
             join(index[slot.name], len(vertices) - 1, LinkKind.NIC, slot.up_Bps)
     chosen = tuple(index[nic] if nic else -1 for nic in _choose_nics(layout))
-    return Host(name=name, layout=layout, vertices=tuple(vertices), links=tuple(links), nic_of_gpu=chosen, notes=notes)
+    return Host(
+        name=name,
+        layout=layout,
+        vertices=tuple(vertices),
+        links=tuple(links),
+        nic_of_gpu=chosen,
+        notes=notes,
+        network_notes=network_notes,
+    )
 
 
 def _vertex(slot: Slot, kind: VertexKind, index: dict[str, int]) -> Vertex:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -102,7 +103,7 @@ class _Paths:
         chain = self._chain(gpu)
         memory = next(i for i, v in enumerate(self.host.vertices) if v.kind == "memory" and v.parent == chain[-1])
         chain = [*chain, memory]
-        hops = list(zip(chain, chain[1:], strict=False))
+        hops = list(pairwise(chain))
         return [self.link[a, b] for a, b in hops] if outward else [self.link[b, a] for a, b in reversed(hops)]
 
     def _chain(self, vertex: int) -> list[int]:
