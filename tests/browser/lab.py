@@ -20,6 +20,8 @@ KERNEL_TIMEOUT_MS = 90_000
 #: JupyterLab's commands, from the page: the server is started with --expose-app-in-browser
 RUN_COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args)"
 KERNEL_IDLE = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+#: JupyterLab removes its splash screen twice, and fails, when a second one begins before the first has faded
+NO_SPLASH = "!document.getElementById('jupyterlab-splash')"
 CELLS_DONE = """() => {
     const cells = [...window.jupyterapp.shell.currentWidget.content.widgets].filter(c => c.model.type === 'code');
     return cells.every(c => c.model.executionCount !== null || c.model.sharedModel.getSource().trim() === '');
@@ -83,8 +85,10 @@ class Lab:
 
     def use_theme(self, page: Page, theme: str) -> None:
         """Switch to "light" or "dark"."""
+        page.wait_for_function(NO_SPLASH)
         self.command(page, "apputils:change-theme", theme=f"JupyterLab {theme.capitalize()}")
         page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(theme == 'light').lower()}'")
+        page.wait_for_function(NO_SPLASH)
 
     def close(self, page: Page) -> None:
         """Stop the kernel of the notebook that is shown."""
