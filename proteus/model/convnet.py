@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proteus.errors import context
 from proteus.model.builder import BlockBuilder
 from proteus.model.convlayers import FeatureMap, StepBuilder
 from proteus.model.graph import Block, Model, OpKind
@@ -43,6 +44,17 @@ def convnet(
     norm
         ``batch_norm``, ``group_norm`` (with `groups`), or None: biases instead.
     """
+    with context(name):
+        made = _blocks(image, blocks, classes, norm, groups, channels)
+    facts = {"family": "convnet", "image": image, "classes": classes}
+    model = Model(name=name, blocks=tuple(made), facts=facts)
+    model.validate()
+    return model
+
+
+def _blocks(
+    image: int, blocks: Sequence[Mapping[str, Any]], classes: int, norm: str | None, groups: int, channels: int
+) -> list[Block]:
     made: list[Block] = []
     shape: tuple[int, ...] = (1, channels, image, image)
     entries = [part for entry in blocks for part in _stage(entry)]
@@ -64,10 +76,7 @@ def convnet(
         x = StepBuilder(b, norm, groups).steps(steps, x)
         made.append(_classifier(b, x, classes) if i == len(entries) - 1 else b.build([x.tensor]))
         shape = made[-1].shape(x.tensor)
-    facts = {"family": "convnet", "image": image, "classes": classes}
-    model = Model(name=name, blocks=tuple(made), facts=facts)
-    model.validate()
-    return model
+    return made
 
 
 def _keeps_channels(steps: Sequence[Step]) -> bool:

@@ -31,7 +31,9 @@ def dlrm(
         interaction.
     """
     if bottom[-1] != embedding_dim:
-        raise ModelError(f"{name}: the bottom MLP ends in {bottom[-1]}, embedding_dim={embedding_dim}; make them equal")
+        raise ModelError(
+            f"{name}: the bottom MLP ends in {bottom[-1]}, but embedding_dim={embedding_dim}; make them equal"
+        )
     sizes = {"tables": tables, "rows": rows, "embedding_dim": embedding_dim, "lookups": lookups}
     facts = {"family": "dlrm", "bottom": tuple(bottom), "top": tuple(top)} | sizes
     sizes["batch"] = 1

@@ -26,6 +26,7 @@ from proteus.errors import ModelError
 
 Step = str | Mapping[str, Any]
 _STEP = re.compile(r"^(?:(?P<name>[\w.]+)\s*=\s*)?(?P<kind>[a-z]+)(?P<rest>(?:\s+\S+)*)$")
+_FLAGS = ("linear",)
 _SIZES = re.compile(r"^(?P<key>[ksp])(?P<high>\d+)(?:x(?P<wide>\d+))?$")
 
 
@@ -56,8 +57,10 @@ def parse_step(step: str) -> ParsedStep:
             sizes[size["key"]] = (int(size["high"]), int(size["wide"] or size["high"]))
         elif re.fullmatch(r"[\d.]+", word):
             number = float(word)
-        else:
+        elif word in _FLAGS:
             flags.add(word)
+        else:
+            raise ModelError(f"step {step!r}: {word!r} is no size; write for example 'conv 64 k3 p1'")
     return ParsedStep(name=match["name"], kind=match["kind"], number=number, flags=frozenset(flags), sizes=sizes)
 
 

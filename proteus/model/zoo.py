@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from proteus.errors import ModelError, context, unknown
+from proteus.errors import ModelError, unknown
 from proteus.model.convnet import convnet
 from proteus.model.dlrm import dlrm
 from proteus.model.graph import Model
@@ -112,8 +112,7 @@ def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
         if "seq" not in fields:
             raise ModelError(f"{name}: seq={seq}, but the model has no sequence; leave seq out")
         fields["seq"] = seq
-    with context(f"model {name!r}"):
-        for key in changes:
-            if key not in _ARGUMENTS[family]:
-                raise ModelError(unknown("dim", key, _ARGUMENTS[family]))
-        return _FAMILIES[family](name, fields)
+    for key in changes:
+        if key not in _ARGUMENTS[family]:
+            raise ModelError(f"{name}: {unknown('dim', key, _ARGUMENTS[family])}")
+    return _FAMILIES[family](name, fields)

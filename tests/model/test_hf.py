@@ -1,0 +1,167 @@
+"""A config.json gives the very model that the zoo has under its name; a bad one names file, line and field."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proteus.errors import InputError
+from proteus.model import zoo
+from proteus.model.hf import from_hf
+
+CONFIGS = Path(__file__).resolve().parents[1] / "data" / "hf"
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 32,
+    "vocab_size": 100,
+}
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_config_is_the_model_of_the_zoo(path: Path) -> None:
+    name = {"llama-3.1-8b": "llama3-8b", "vit-b-16": "vit-b/16"}.get(path.stem, path.stem)
+    known = zoo.load(name)
+    model = from_hf(path, seq=None if name.startswith("vit") else known.seq)
+    assert model.num_params == known.num_params
+    assert model.flop() == known.flop()
+    assert model.blocks == known.blocks
+
+
+def test_a_folder_with_a_config(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    assert from_hf(tmp_path) == from_hf(LLAMA)
+
+
+def test_length_is_that_before_stretching() -> None:
+    assert from_hf(CONFIGS / "llama-3.1-8b.json").seq == 8192
+    assert from_hf(CONFIGS / "deepseek-v3.json").seq == 4096
+    assert from_hf(CONFIGS / "mistral-7b.json").seq == 32768
+    assert from_hf(LLAMA, seq=16).seq == 16
+
+
+def test_the_head_of_bert_follows_its_architecture() -> None:
+    fields = json.loads((CONFIGS / "bert-base.json").read_text())
+    counts = {"BertModel": 109_482_240, "BertForMaskedLM": 109_514_298, "BertForPreTraining": 110_106_428}
+    for architecture, count in counts.items():
+        assert from_hf(fields | {"architectures": [architecture]}).num_params == count
+    with pytest.raises(InputError, match="field 'architectures' names 'BertForQuestionAnswering'; known: BertModel"):
+        from_hf(fields | {"architectures": ["BertForQuestionAnswering"]})
+
+
+@pytest.mark.parametrize(
+    ("changes", "kv_heads", "shared_norm", "parallel"),
+    [
+        ({}, 1, True, True),
+        ({"multi_query": False}, 8, True, True),
+        ({"multi_query": True, "n_head_kv": 4}, 1, True, True),
+        ({"new_decoder_architecture": True, "n_head_kv": 4}, 4, False, True),
+        ({"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1}, 2, True, True),
+        ({"parallel_attn": False}, 1, False, False),
+    ],
+)
+def test_head_counts_of_falcon(changes: dict[str, Any], kv_heads: int, shared_norm: bool, parallel: bool) -> None:
+    base = {"model_type": "falcon", "hidden_size": 64, "n_layer": 2, "n_head": 8, "vocab_size": 100}
+    facts = from_hf(base | changes).facts
+    assert (facts["kv_heads"], facts["shared_norm"], facts["parallel_residual"]) == (kv_heads, shared_norm, parallel)
+
+
+def test_biases_of_llama_are_counted() -> None:
+    plain = from_hf(LLAMA).num_params
+    attention = from_hf(LLAMA | {"attention_bias": True}).num_params
+    both = from_hf(LLAMA | {"attention_bias": True, "mlp_bias": True}).num_params
+    assert attention - plain == 2 * (3 * 64 + 64)
+    assert both - attention == 2 * (2 * 128 + 64)
+
+
+def test_an_own_head_dim_is_kept() -> None:
+    facts = from_hf(LLAMA | {"head_dim": 16}).facts
+    assert facts["head_dim"] == 16
+    assert from_hf(LLAMA | {"head_dim": 16}).num_params - from_hf(LLAMA).num_params == 2 * 4 * 64 * 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "lama"}, "unknown model type 'lama'; nearest: llama"),
+        ({"model_type": None}, "field 'model_type' is absent; known: bert, "),
+        ({"hidden_size": None}, "field 'hidden_size' is absent, and the model needs it; add it"),
+        ({"hidden_size": "64"}, "field 'hidden_size' is '64'; it must be a whole number"),
+        ({"hidden_size": True}, "field 'hidden_size' is True; it must be a whole number"),
+        ({"hidden_size": 64.5}, "field 'hidden_size' is 64.5; it must be a whole number"),
+        ({"hidden_size": 63}, "hidden=63 is no multiple of heads=8"),
+        ({"num_hidden_layers": 0}, "field 'num_hidden_layers' is 0; it must be at least 1"),
+        ({"num_key_value_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
+        ({"tie_word_embeddings": "no"}, "field 'tie_word_embeddings' is 'no'; it must be true or false"),
+        ({"attention_dropout": 1.5}, "field 'attention_dropout' is 1.5; it must be from 0 to below 1"),
+        ({"hidden_act": "relu"}, "field 'hidden_act' is 'relu'; known: gelu, "),
+    ],
+)
+def test_a_bad_field_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        from_hf(LLAMA | changes)
+    assert message in str(caught.value)
+
+
+def test_a_bad_field_of_a_file_has_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA | {"vocab_size": -1}, indent=1))
+    with pytest.raises(InputError, match=r"config\.json:8: field 'vocab_size' is -1; it must be at least 1"):
+        from_hf(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{\n "a": 1,\n "b" 2}', ":3: is no JSON: Expecting ':' delimiter at column 6"),
+        ("[1]", ":1: holds a list; a config is one JSON object"),
+        ("", ":1: is no JSON"),
+        ("[" * 100_000, "is nested too deeply"),
+    ],
+)
+def test_a_file_that_is_no_config(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        from_hf(path)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_absent_or_binary(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        from_hf(tmp_path / "absent.json")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="is no UTF-8 text"):
+        from_hf(tmp_path / "binary")
+
+
+@pytest.mark.parametrize("field", ["decoder_sparse_step", "mlp_only_layers"])
+def test_a_mixture_that_cannot_be_expressed_is_refused(field: str) -> None:
+    fields = json.loads((CONFIGS / "qwen3-30b-a3b.json").read_text())
+    with pytest.raises(InputError, match=f"field '{field}' is .* is supported"):
+        from_hf(fields | {field: {"decoder_sparse_step": 2, "mlp_only_layers": [0]}[field]})
+
+
+def test_configs_as_people_have_them(shared: Path) -> None:
+    folder = shared / "cases" / "configs"
+    counts = {
+        "C21_hf_llama2_7b.json": 6_738_415_616,
+        "C22_hf_llama2_13b.json": 13_015_864_320,
+        "C23_hf_llama2_70b.json": 68_976_648_192,
+        "C24_hf_llama3_8b.json": 8_030_261_248,
+        "C25_hf_bert_base.json": 109_514_298,
+        "C26_hf_bert_large.json": 335_174_458,
+    }
+    for name, count in counts.items():
+        assert from_hf(folder / name).num_params == count
+    # these copies lack a size, so a count would be a guess
+    with pytest.raises(InputError, match="'vocab_size' is absent"):
+        from_hf(folder / "C36_hf_deepseek_v2.json")
+    with pytest.raises(InputError, match="'moe_intermediate_size' is absent"):
+        from_hf(folder / "C37_hf_deepseek_v3.json")

@@ -1,0 +1,58 @@
+"""What a spec refuses, and the slots of an expert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proteus.errors import ModelError
+from proteus.model.spec import Experts, Patches, TransformerSpec
+
+SMALL: dict[str, Any] = {"name": "m", "layers": 2, "hidden": 64, "heads": 8, "ffn": 128, "vocab": 100, "seq": 16}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 0}, "m: layers=0; it must be a whole number, at least 1"),
+        ({"seq": 1.5}, "m: seq=1.5; it must be a whole number"),
+        ({"hidden": 65}, "hidden=65 is no multiple of heads=8; give head_dim as well"),
+        ({"kv_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
+        ({"positions": 8}, "seq=16 is more than its 8 learned positions; choose seq at most 8"),
+        ({"experts": Experts(num=4, topk=5, ffn=8)}, "topk=5 of 4 experts"),
+    ],
+)
+def test_an_impossible_spec_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        TransformerSpec(**(SMALL | changes))
+    assert message in str(caught.value)
+
+
+def test_heads_default_to_plain_attention() -> None:
+    spec = TransformerSpec(**SMALL)
+    assert (spec.num_kv_heads, spec.size_per_head) == (8, 8)
+    grouped = TransformerSpec(**SMALL, kv_heads=2, head_dim=32)
+    sizes = grouped.dims()
+    assert (sizes["kv_heads"], sizes["q_per_kv"], sizes["head_dim"]) == (2, 4, 32)
+
+
+def test_slots_are_balanced() -> None:
+    assert Experts(num=8, topk=2, ffn=1).slots(4096) == 1024
+    assert Experts(num=8, topk=2, ffn=1, capacity_factor=1.25).slots(4096) == 1280
+    assert Experts(num=8, topk=2, ffn=1, dropless=True).slots(4096) == 4096
+    assert Experts(num=256, topk=8, ffn=1).slots(1) == 1
+
+
+@given(st.integers(1, 64), st.integers(1, 10_000), st.data())
+def test_slots_hold_all_choices_when_balanced(num: int, tokens: int, data: st.DataObject) -> None:
+    topk = data.draw(st.integers(1, num))
+    slots = Experts(num=num, topk=topk, ffn=1).slots(tokens)
+    assert slots * num >= tokens * topk
+    assert (slots - 1) * num < tokens * topk
+
+
+def test_a_patch_grid() -> None:
+    assert Patches(image=224, patch=16).side == 14
