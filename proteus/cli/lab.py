@@ -37,7 +37,9 @@ def run(options: argparse.Namespace) -> int:
     notebooks = tutorial_folder()
     warm_up(announce)
     announce(f"starting JupyterLab on {notebooks / FIRST}")
-    command = [sys.executable, "-m", "jupyterlab", str(notebooks / FIRST), f"--ServerApp.root_dir={notebooks}"]
+    # The notebook as the default page, and not as an argument: so the printed address leads to it as well.
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={notebooks}"]
+    command.append(f"--LabApp.default_url=/lab/tree/{FIRST}")
     if options.no_browser:
         command.append("--no-browser")
     if options.port:

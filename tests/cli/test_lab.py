@@ -40,7 +40,8 @@ def test_starts_on_the_first_tutorial(started: list[list[str]], checkout: Path) 
     assert main(["lab", "--no-browser", "--port", "9999"]) == 0
     (command,) = started
     assert command[1:3] == ["-m", "jupyterlab"]
-    assert str(checkout / "notebooks" / lab.FIRST) in command
+    assert f"--ServerApp.root_dir={checkout / 'notebooks'}" in command
+    assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
     assert {"--no-browser", "--ServerApp.port=9999"} <= set(command)
 
 
