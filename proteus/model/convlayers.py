@@ -66,7 +66,7 @@ class StepBuilder:
             case "dropout":
                 mask = self.block.saved(f"{name}.mask", x.dims, dtype="bool")
                 out = self.block.op(
-                    name, OpKind.DROPOUT, x.dims, [x.tensor], x.dims, saves=[mask], attrs={"rate": parsed.number}
+                    name, OpKind.DROPOUT, x.dims, [x.tensor], x.dims, saves=[mask], attrs={"p": parsed.number}
                 )
                 return FeatureMap(tensor=out, channels=x.channels, height=x.height, width=x.width)
             case _:

@@ -69,6 +69,7 @@ def _features(sizes: dict[str, int], bottom: Sequence[int]) -> Block:
         [ids, weight],
         "batch tables embedding_dim",
         saves=[ids],
+        attrs={"pooling": sizes["lookups"]},
     )
     dense = _add_mlp(b, "bottom", b.data("features", "batch dense"), "dense", bottom[1:], "embedding_dim", "relu")
     return b.build([dense, bags])

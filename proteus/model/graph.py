@@ -90,19 +90,19 @@ class OpKind(StrEnum):
     POSITION = "position"  # add a learned position table to x
     ATTENTION = "attention"  # softmax(q k^T) v; attrs: form = gqa | mla, causal, rope, dropout
     LAYER_NORM = "layer_norm"
-    RMS_NORM = "rms_norm"
+    RMS_NORM = "rms_norm"  # attrs: only = (dim, index) normalizes that part and passes the rest
     BATCH_NORM = "batch_norm"  # statistics over the local batch, as DDP does
-    GROUP_NORM = "group_norm"
+    GROUP_NORM = "group_norm"  # attrs: groups
     ACTIVATION = "activation"  # attrs: function = gelu | relu | relu2 | silu | swiglu | geglu | sigmoid | tanh
-    DROPOUT = "dropout"
+    DROPOUT = "dropout"  # attrs: p, the rate
     ADD = "add"
-    CONV2D = "conv2d"
+    CONV2D = "conv2d"  # attrs: kernel, stride, padding (each height, width)
     POOL2D = "pool2d"  # attrs: function = max | average, kernel, stride, padding; no kernel: all of both
     RESHAPE = "reshape"  # no arithmetic; attrs: merge = {new dim: (old dims, outermost first)}, the rest is permuted
     CONCAT = "concat"  # along attrs dim, at its place in each input; an input of lower rank is one row
     SELECT = "select"  # one index of a dim; attrs: dim, index
     INTERACTION = "interaction"  # DLRM: pairwise dot products
-    EMBEDDING_BAG = "embedding_bag"  # DLRM: sum of rows per table
+    EMBEDDING_BAG = "embedding_bag"  # DLRM: sum of rows per table; attrs: pooling, the rows summed
     ROUTER = "router"  # MoE: gates (0 where not chosen) from logits; attrs: topk, function, normalize
     DISPATCH = "dispatch"  # MoE: tokens to expert slots; attrs: topk, capacity_factor, dropless
     COMBINE = "combine"  # MoE: expert slots back to tokens, weighted; attrs as DISPATCH

@@ -24,7 +24,7 @@ def add_dropout(b: BlockBuilder, name: str, x: str, rate: float, bias: str | Non
     """Dropout of x (+ bias); autograd keeps its mask, one byte per element."""
     mask = b.saved(f"{name}.mask", _TOKENS, dtype="bool")
     return b.op(
-        name, OpKind.DROPOUT, _TOKENS, [x, *([bias] if bias else [])], _TOKENS, saves=[mask], attrs={"rate": rate}
+        name, OpKind.DROPOUT, _TOKENS, [x, *([bias] if bias else [])], _TOKENS, saves=[mask], attrs={"p": rate}
     )
 
 

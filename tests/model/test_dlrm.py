@@ -29,7 +29,7 @@ def test_tables_can_be_placed_or_cut() -> None:
     bag = next(op for op in zoo.load("dlrm").blocks[0].ops if op.kind is OpKind.EMBEDDING_BAG)
     assert bag.dims["tables"].role is Role.PARALLEL
     assert bag.dims["rows"].role is Role.REDUCTION
-    assert bag.dims["lookups"].size == 100
+    assert bag.dims["lookups"].size == bag.attrs["pooling"] == 100
 
 
 def test_the_bottom_must_end_in_an_embedding() -> None:

@@ -180,3 +180,10 @@ def test_activations_of_a_llama_layer() -> None:
 def test_what_selective_recomputation_drops_is_the_core() -> None:
     layer = zoo.load("gpt3-175b").blocks[1]
     assert [op.name for op in layer.ops if op.selective] == ["attention.core"]
+
+
+def test_dropout_keeps_a_mask_of_one_byte() -> None:
+    layer = zoo.load("gpt2").blocks[1]
+    dropout = next(op for op in layer.ops if op.name == "mlp.dropout")
+    assert dropout.attrs == {"p": 0.1}
+    assert [layer.tensors[saved.tensor].dtype for saved in dropout.saves] == ["bool"]
