@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 help:
 	@echo "make lab      JupyterLab on notebooks/01-first-strategy.ipynb (ARGS=--no-browser on a headless host)"
-	@echo "make test     unit tests, doctests, README and docs code, notebooks, browser tests (ARGS=... goes to pytest)"
+	@echo "make test     lint, unit tests, doctests, README and docs code, notebooks, browser tests (ARGS=... goes to pytest)"
 	@echo "make setup    .venv with everything for users and tests"
 	@echo "make lint     formatting, lint and types"
 	@echo "make format   format the code"
@@ -39,7 +39,7 @@ lab: $(VENV)/.for-users
 browser: $(VENV)/.for-tests
 	@$(BIN)/python -m tests.find_browser --install
 
-test: setup browser
+test: setup browser lint
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: setup
