@@ -23,9 +23,7 @@ def add_norm(b: BlockBuilder, name: str, x: str, spec: TransformerSpec, dims: st
 def add_dropout(b: BlockBuilder, name: str, x: str, rate: float, bias: str | None = None) -> str:
     """Dropout of x (+ bias); autograd keeps its mask, one byte per element."""
     mask = b.saved(f"{name}.mask", _TOKENS, dtype="bool")
-    return b.op(
-        name, OpKind.DROPOUT, _TOKENS, [x, *([bias] if bias else [])], _TOKENS, saves=[mask], attrs={"p": rate}
-    )
+    return b.op(name, OpKind.DROPOUT, _TOKENS, [x, *([bias] if bias else [])], _TOKENS, saves=[mask], attrs={"p": rate})
 
 
 def add_branch_end(
