@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from proteus.errors import SimulationError
-from proteus.htae import kernel
+from proteus.htae import columns, kernel
 from proteus.htae.build import GraphBuilder
 from proteus.htae.tasks import TaskGraph, Timeline
 from proteus.htae.validate import explain_stuck, validate
@@ -45,63 +45,73 @@ def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str
     [2.0, 2.0]
     """
     validate(graph, describe)
-    num_tasks, num_streams = graph.num_tasks, graph.num_streams
-    succ_ptr, succ = kernel.transpose(graph.pred_ptr, graph.pred, num_tasks)
-    on_ptr, on = kernel.transpose(graph.stream_ptr, graph.stream_task, num_tasks)
+    num_streams = graph.num_streams
     num_devices = int(graph.stream_device.max()) + 1 if num_streams else 0
-    device_ptr, device_stream = kernel.transpose(
+    succ_ptr, succ = columns.transpose(graph.pred_ptr, graph.pred, graph.num_tasks)
+    on_ptr, on = columns.transpose(graph.stream_ptr, graph.stream_task, graph.num_tasks)
+    device_ptr, device_stream = columns.transpose(
         np.arange(num_streams + 1, dtype=np.int32), graph.stream_device, num_devices
     )
-    home, num_slots = kernel.slots_of(on_ptr, on, num_streams)
-    run_ptr, run_class, run_left = kernel.runs_of(graph.segment_ptr, graph.segment_work_s, graph.segment_class)
-    pattern_ptr, pattern_link, pattern_count, limit_Bps = kernel.private_links(
+    home, num_slots = columns.slots_of(on_ptr, on, num_streams)
+    first_run, runs = kernel.runs_of(graph.segment_ptr, graph.segment_work_s, graph.segment_class)
+    patterns, rows = kernel.shared_rows(
         home,
         graph.pattern,
         graph.pattern_ptr,
         graph.pattern_link,
         graph.pattern_count,
+        graph.pattern_cap_Bps,
         graph.link_capacity_Bps,
     )
-    start_s, end_s, num_done, rate_task, rate_time_s, rate = kernel.play_columns(
+    tasks = kernel.task_records(
         graph.kind,
         graph.latency_s,
         graph.work,
         graph.release_s,
-        kernel.waits_of(graph.pred_ptr, graph.stream_ptr, graph.stream_task),
-        succ_ptr,
-        succ,
-        on_ptr,
-        on,
+        graph.segment,
+        graph.pattern,
+        graph.op_class,
         home,
+        graph.pred_ptr,
+        graph.stream_ptr,
+        graph.stream_task,
+        on_ptr,
+        succ_ptr,
+    )
+    slots, nodes = kernel.slot_records(num_slots, tasks, patterns)
+    log = kernel.play_records(
+        tasks,
+        slots,
+        nodes,
+        patterns,
+        rows,
+        first_run,
+        runs,
+        succ,
+        on,
         graph.stream_ptr,
         graph.stream_task,
         graph.stream_device,
         device_ptr,
         device_stream,
-        graph.segment,
-        run_ptr,
-        run_class,
-        run_left,
-        graph.pattern,
-        pattern_ptr,
-        pattern_link,
-        pattern_count,
-        graph.pattern_cap_Bps,
-        limit_Bps,
-        kernel.nodes_of(home, num_slots, graph.pattern, pattern_ptr),
-        graph.op_class,
         graph.link_capacity_Bps,
         graph.compute_slowdown,
         graph.comm_slowdown,
         record,
     )
-    if num_done < num_tasks:
-        raise SimulationError(explain_stuck(graph, start_s, end_s, describe))
-    cause = kernel.causes_of(
+    start_s, end_s = tasks["start_s"].copy(), tasks["end_s"].copy()
+    if not end_s.max(initial=0.0) < np.inf:
+        raise SimulationError(explain_stuck(graph, tasks["waits"] == 0, end_s, describe))
+    cause = columns.causes_of(
         start_s, end_s, graph.priority, graph.pred_ptr, graph.pred, graph.stream_ptr, graph.stream_task
     )
     return Timeline(
-        start_s=start_s, end_s=end_s, cause=cause, rate_task=rate_task, rate_time_s=rate_time_s, rate=rate
+        start_s=start_s,
+        end_s=end_s,
+        cause=cause,
+        rate_task=log["task"].astype(np.int32),
+        rate_time_s=log["time_s"].copy(),
+        rate=log["rate"].copy(),
     )
 
 
@@ -110,9 +120,9 @@ def is_warm() -> bool:
 
     A hint for people: numba itself decides what it can load.
     """
-    folder = Path(kernel.play_columns.stats.cache_path or ".")  # type: ignore[attr-defined]
+    folder = Path(kernel.play_records.stats.cache_path or ".")
     source = Path(kernel.__file__)
-    indexes = folder.glob(f"{source.stem}.play_columns-*.nbi")
+    indexes = folder.glob(f"{source.stem}.play_records-*.nbi")
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in indexes)
 
 
@@ -130,7 +140,7 @@ def warm_up(announce: Callable[[str], None] | None = None) -> float:
     float
         How long it took [s].
     """
-    is_cold = not kernel.play_columns.signatures and not is_warm()  # type: ignore[attr-defined]
+    is_cold = not kernel.play_records.signatures and not is_warm()
     if is_cold and announce:
         announce("compiling the engine, once for this installation (about ten seconds) ...")
     begin_s = time.perf_counter()

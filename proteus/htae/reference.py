@@ -67,7 +67,7 @@ class _Player:
                 break
             self.now_s = max(self.now_s, next_s)
         if max(self.end_s, default=0.0) == INFINITE:
-            raise SimulationError(explain_stuck(self.graph, np.array(self.start_s), np.array(self.end_s)))
+            raise SimulationError(explain_stuck(self.graph, np.array(self.start_s) < INFINITE, np.array(self.end_s)))
         return Timeline(
             start_s=np.array(self.start_s),
             end_s=np.array(self.end_s),
@@ -117,7 +117,9 @@ class _Player:
             ops = [(int(graph.op_class[task]), float(graph.work[task]))]
             if graph.segment[task] >= 0:
                 classes = _row(graph.segment_ptr, graph.segment_class, graph.segment[task])
-                ops = list(zip(classes, _row(graph.segment_ptr, graph.segment_work_s, graph.segment[task]), strict=True))
+                ops = list(
+                    zip(classes, _row(graph.segment_ptr, graph.segment_work_s, graph.segment[task]), strict=True)
+                )
             self.running[task] = _Running(begin_s=self.now_s + float(graph.latency_s[task]), ops=ops)
         return bool(starting)
 

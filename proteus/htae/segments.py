@@ -55,7 +55,7 @@ def op_bounds(graph: TaskGraph, timeline: Timeline) -> OpBounds:
     >>> bounds.start_s.tolist(), bounds.end_s.tolist()
     ([0.0, 1.5], [1.5, 3.0])
     """
-    from proteus.htae import kernel  # numba takes long to import
+    from proteus.htae import columns  # numba takes long to import
 
     tasks = np.flatnonzero(graph.segment >= 0).astype(np.int32)
     rows = np.flatnonzero(graph.segment[timeline.rate_task] >= 0)
@@ -63,7 +63,7 @@ def op_bounds(graph: TaskGraph, timeline: Timeline) -> OpBounds:
     segment = graph.segment[tasks]
     ends = np.searchsorted(timeline.rate_task[rows], tasks, side="right")
     num_ops = int((graph.segment_ptr[segment + 1] - graph.segment_ptr[segment]).sum())
-    columns = kernel.place_ops(
+    placed = columns.place_ops(
         tasks,
         timeline.start_s[tasks] + graph.latency_s[tasks],
         timeline.end_s[tasks],
@@ -75,4 +75,4 @@ def op_bounds(graph: TaskGraph, timeline: Timeline) -> OpBounds:
         timeline.rate[rows],
         num_ops,
     )
-    return OpBounds(*columns)
+    return OpBounds(*placed)

@@ -52,15 +52,21 @@ def validate(graph: TaskGraph, describe: Callable[[int], str] = str) -> None:
             raise SimulationError(f"column {name} has {len(getattr(graph, name))} rows for {n} tasks")
     _check_csr("pred", graph.pred_ptr, graph.pred, n, n)
     _check_csr("stream", graph.stream_ptr, graph.stream_task, num_streams, n)
-    _check_csr("pattern", graph.pattern_ptr, graph.pattern_link, len(graph.pattern_cap_Bps), len(graph.link_capacity_Bps))
-    _check_csr("segment", graph.segment_ptr, graph.segment_class, len(graph.segment_ptr) - 1, len(graph.compute_slowdown))
+    _check_csr(
+        "pattern", graph.pattern_ptr, graph.pattern_link, len(graph.pattern_cap_Bps), len(graph.link_capacity_Bps)
+    )
+    _check_csr(
+        "segment", graph.segment_ptr, graph.segment_class, len(graph.segment_ptr) - 1, len(graph.compute_slowdown)
+    )
     if num_streams and graph.stream_device.min() < 0:
         raise SimulationError("a stream has a negative device; number devices from 0")
     for name in ("latency_s", "work", "release_s"):
         column = getattr(graph, name)
         if n and not (column.min() >= 0 and column.max() < np.inf):
             task = int(np.flatnonzero(~((column >= 0) & (column < np.inf)))[0])
-            raise SimulationError(f"task {describe(task)} has {name} {column[task]}; it must be finite and not negative")
+            raise SimulationError(
+                f"task {describe(task)} has {name} {column[task]}; it must be finite and not negative"
+            )
     if len(graph.segment_work_s) != len(graph.segment_class) or not np.all(graph.segment_work_s >= 0):
         raise SimulationError("segment_work_s must have one time >= 0 for every op of segment_class")
     if len(graph.pattern_count) != len(graph.pattern_link) or not np.all(graph.pattern_count > 0):
@@ -103,11 +109,11 @@ def _check_kinds(graph: TaskGraph, describe: Callable[[int], str]) -> None:
 
 
 def explain_stuck(
-    graph: TaskGraph, start_s: np.ndarray, end_s: np.ndarray, describe: Callable[[int], str] = str
+    graph: TaskGraph, has_started: np.ndarray, end_s: np.ndarray, describe: Callable[[int], str] = str
 ) -> str:
     """Why the tasks that have not ended cannot: the cycle of waits, or the flow without bandwidth."""
     open_tasks = np.flatnonzero(np.isinf(end_s))
-    running = open_tasks[np.isfinite(start_s[open_tasks])]
+    running = open_tasks[has_started[open_tasks]]
     head = f"{len(open_tasks)} of {graph.num_tasks} tasks cannot finish: "
     if len(running):
         return f"{head}task {describe(int(running[0]))} runs at rate 0; a link that it crosses, or its cap, is 0 B/s"
