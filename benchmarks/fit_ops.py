@@ -20,7 +20,9 @@ from opfit import fit as fitting
 from opfit import samples as reading
 from opfit.samples import Samples
 
+from proteus.cluster import gpus
 from proteus.costs import curves
+from proteus.costs.ops import GEMM_MAX_SPLIT
 
 OUT = Path(__file__).parent.parent / "proteus" / "costs" / "data" / "curves.json"
 #: rows shorter than this, or than this many times the shortest of their
@@ -123,10 +125,40 @@ def main() -> None:
 
 
 def write(table: dict[str, dict[str, dict[str, dict[str, object]]]]) -> None:
-    extra = json.loads((Path(__file__).parent / "opfit" / "published.json").read_text())
-    body = {"about": "Written by benchmarks/fit_ops.py; parameters are explained in gemm.py, attention.py, conv.py, memory.py.",
-            **{k: v for k, v in extra.items()}, "curves": table}  # fmt: skip
+    published = json.loads((Path(__file__).parent / "opfit" / "published.json").read_text())
+    anchor(table, published["anchors"])
+    derive_flash1(table, published["flash1"])
+    body = {"about": "Written by benchmarks/fit_ops.py; the modules of proteus.costs explain the parameters."}
+    body |= {name: published[name] for name in ("access", "power", "sustained")} | {"curves": table}
     OUT.write_text(json.dumps(body, indent=1) + "\n")
+
+
+def anchor(table: dict[str, dict[str, dict[str, dict[str, object]]]], anchors: dict[str, object]) -> None:
+    """Chips of which one best rate is published: another chip's curve, scaled to meet it."""
+    family = fitting.FAMILIES["gemm"]
+    for row in anchors["rows"]:
+        gpu = gpus.load(row["gpu"])
+        params = dict(table[anchors["like"]]["gemm"]["half"]["params"])
+        m, n, k = float(row["m"]), float(row["n"]), float(row["k"])
+        sheet = [gpu.peak_flops["bf16"], gpu.memory_Bps, float(gpu.num_sms), GEMM_MAX_SPLIT]
+        args = np.array([[1.0, m, n, k, 2.0 * (m * k + n * k + m * n), *sheet]])
+        for _ in range(20):  # the time is almost, not quite, one over eff
+            rate = 2.0 * m * n * k / family.many(args, np.array(list(params.values())))[0]
+            params["eff"] *= row["TFLOPS"] * 1e12 / rate
+        params["eff"] = float(f"{params['eff']:.4g}")
+        note = f"{anchors['source']}; shape of the curve: {anchors['like']}"
+        table[row["chip"]]["gemm"]["half"] = {"params": params, "sigma": 0.15, "rows": 1, "source": note}
+
+
+def derive_flash1(table: dict[str, dict[str, dict[str, dict[str, object]]]], ratio: dict[str, object]) -> None:
+    """Chips with FlashAttention-2 measured and FlashAttention-1 not: the ratio that A100 has."""
+    for families in table.values():
+        rows = families.get("attention", {})
+        if "flash2" in rows and "flash1" not in rows:
+            params = dict(rows["flash2"]["params"])
+            params["eff"] *= ratio["of_flash2"]
+            params["score_s"] /= ratio["of_flash2"]
+            rows["flash1"] = {"params": params, "sigma": 0.2, "rows": 0, "source": ratio["source"]}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from proteus.costs.gemm import gemm_time_s
 
-
 #: only the weight gradient, whose depth is the batch, is split along it
 MOST_SPLIT = 32.0
 #: tensor cores take channels by eight halves (16 bytes); fewer are padded

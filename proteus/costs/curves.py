@@ -138,3 +138,26 @@ def power_factor(chip: str, tdp_w: float, peak_half_flops: float) -> float:
 def overlap_table() -> dict[str, Any]:
     """The slow-downs by generation, as ``data/overlap.json`` has them."""
     return _table("overlap")
+
+
+def sustained_factor(chip: str) -> float:
+    """Tensor-core rate in a training step over that of a micro-benchmark.
+
+    >>> sustained_factor("ga100")
+    1.0
+    """
+    return float(_table("curves")["sustained"]["factor"].get(chip, 1.0))
+
+
+@cache
+def borrowed_factor(chip: str, gpu_name: str, generation: str) -> float:
+    """Efficiency of a GPU that borrows the curve of `chip` over that chip's.
+
+    Where neither attention nor convolution was measured, the share of the
+    peak that large products reach says how far the sheet is from the truth.
+    """
+    own, _ = chip_of(gpu_name, generation)
+    lender = _table("curves")["curves"].get(chip, {}).get("gemm", {}).get("half")
+    if own == chip or lender is None:
+        return 1.0
+    return float(find("gemm", "half", gpu_name, generation).params[0] / lender["params"]["eff"])

@@ -142,10 +142,15 @@ class OpCosts:
                 return peaks[name]
         raise InputError(f"GPU {self.gpu.name}: {unknown('dtype', dtype, peaks)}")
 
+    def _clock(self, curve: Curve) -> float:
+        """What the board's power leaves of the clock that the curve was measured at."""
+        power = curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
+        return power * curves.sustained_factor(curve.chip)
+
     def _gemm(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("gemm", work.dtype)
         eff, *rest = curve.params
-        eff *= curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
+        eff *= self._clock(curve)
         batch, m, n, k = work.shape
         if 0 in work.shape:
             return curve, 0.0
@@ -157,7 +162,7 @@ class OpCosts:
     def _attention(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("attention", work.variant or "flash2")
         eff, *rest = curve.params
-        eff *= curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
+        eff *= self._clock(curve) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
         args: list[float] = [*work.shape, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]
@@ -166,7 +171,7 @@ class OpCosts:
     def _conv(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("conv", work.dtype)
         eff, *rest = curve.params
-        eff *= curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
+        eff *= self._clock(curve) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
         args: list[float] = [*work.shape, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]

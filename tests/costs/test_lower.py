@@ -1,0 +1,121 @@
+"""From ops to kernels: shapes by hand on a small block, and totals on whole models."""
+
+from __future__ import annotations
+
+import pytest
+
+from proteus.costs import precision, profile
+from proteus.costs.lower import works
+from proteus.costs.work import Access, Family, Phase, Work
+from proteus.errors import ModelError
+from proteus.model import zoo
+from proteus.model.builder import BlockBuilder
+from proteus.model.graph import Op, OpKind
+
+MEGATRON, EAGER = profile.load("megatron"), profile.load("torch-eager")
+BF16 = MEGATRON.precision("bf16")
+
+
+def linear() -> Op:
+    b = BlockBuilder("mlp", {"batch": 1, "seq": 8, "hidden": 16, "ffn": 64}, indexed=False)
+    x, w = b.take("x", "batch seq hidden"), b.parameter("fc1.weight", "ffn hidden")
+    y = b.op("fc1", OpKind.LINEAR, "batch seq ffn | hidden", [x, w], "batch seq ffn", saves=[x])
+    return b.build([y]).ops[0]
+
+
+def at(op: Op, **sizes: int) -> dict[str, int]:
+    return op.sizes() | sizes
+
+
+def gemms(op: Op, phase: Phase, sizes: dict[str, int]) -> list[Work]:
+    return [w for w in works(op, sizes, phase, BF16, MEGATRON) if w.family is Family.GEMM]
+
+
+def test_linear_permutes_rows_columns_and_depth() -> None:
+    op = linear()
+    sizes = at(op, batch=4)
+    assert gemms(op, Phase.FORWARD, sizes)[0].shape == (1, 32, 64, 16)
+    assert gemms(op, Phase.INPUT_GRAD, sizes)[0].shape == (1, 32, 16, 64)
+    assert gemms(op, Phase.WEIGHT_GRAD, sizes)[0].shape == (1, 64, 16, 32)
+
+
+def test_fp32_gradient_is_read_and_written() -> None:
+    op = linear()
+    work = gemms(op, Phase.WEIGHT_GRAD, at(op, batch=4))[0]
+    assert work.bytes == 2 * (64 * 32 + 16 * 32) + 8 * 64 * 16
+
+
+def test_unfused_accumulation_is_a_pass_of_its_own() -> None:
+    op = linear()
+    found = works(op, at(op), Phase.WEIGHT_GRAD, EAGER.precision("bf16"), EAGER)
+    assert [w.family for w in found] == [Family.GEMM, Family.MEMORY]
+
+
+def test_missing_size_names_the_dim() -> None:
+    with pytest.raises(ModelError, match="fc1: dim 'ffn' has no local size"):
+        works(linear(), {"batch": 1, "seq": 8, "hidden": 16}, Phase.FORWARD, BF16, MEGATRON)
+
+
+@pytest.mark.parametrize("name", ["llama2-7b", "gpt2", "resnet50", "dlrm", "tiny-moe"])
+def test_forward_flop_is_the_models(name: str) -> None:
+    """Products of the kernels add up to the op's own count; causal attention counts its triangle."""
+    model = zoo.load(name)
+    for block in model.blocks:
+        for op in block.ops:
+            done = sum(w.flop for w in works(op, op.sizes(), Phase.FORWARD, BF16, MEGATRON))
+            wanted = op.flop()
+            if op.kind is OpKind.ATTENTION and op.attrs.get("causal"):
+                assert 0.5 <= done / wanted <= 0.51
+            else:
+                assert done == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("name", ["llama2-7b", "resnet50"])
+def test_backward_products_are_twice_the_forward(name: str) -> None:
+    for block in zoo.load(name).blocks:
+        for op in block.ops:
+            if op.kind not in (OpKind.LINEAR, OpKind.CONV2D):
+                continue
+            flop = {p: sum(w.flop for w in works(op, op.sizes(), p, BF16, MEGATRON)) for p in Phase}
+            assert flop[Phase.INPUT_GRAD] == flop[Phase.WEIGHT_GRAD] == pytest.approx(flop[Phase.FORWARD])
+
+
+def attention() -> Op:
+    ops = [op for b in zoo.load("llama2-7b").blocks for op in b.ops if op.kind is OpKind.ATTENTION]
+    return ops[0]
+
+
+def test_fused_attention_is_one_kernel_with_heads() -> None:
+    work = works(attention(), at(attention(), batch=2), Phase.FORWARD, BF16, MEGATRON)[-1]
+    assert work.family is Family.ATTENTION
+    assert work.shape == (2, 32, 32, 4096, 4096, 128, 128, 1, 0)
+    assert work.variant == "flash2"
+
+
+def test_unfused_attention_moves_the_scores() -> None:
+    old = profile.load("megatron-sc21")
+    found = works(attention(), at(attention()), Phase.FORWARD, BF16, old)
+    assert [w.family for w in found if w.family is Family.GEMM] == [Family.GEMM] * 2
+    scores = 32 * 4096 * 4096
+    assert sum(w.bytes for w in found if w.family is Family.MEMORY and w.variant == Access.SOFTMAX) >= 4 * scores
+
+
+def test_attention_has_no_weight_gradient() -> None:
+    assert works(attention(), at(attention()), Phase.WEIGHT_GRAD, BF16, MEGATRON) == ()
+
+
+def test_compiled_norm_saves_a_read() -> None:
+    op = next(op for b in zoo.load("llama2-7b").blocks for op in b.ops if op.kind is OpKind.RMS_NORM)
+    compiled = profile.load("torch-compile")
+    one = sum(w.bytes for w in works(op, op.sizes(), Phase.FORWARD, BF16, compiled))
+    two = sum(w.bytes for w in works(op, op.sizes(), Phase.FORWARD, BF16, MEGATRON))
+    assert one < two
+
+
+def test_fp8_products_and_their_casts() -> None:
+    op = linear()
+    fp8 = MEGATRON.precision("fp8")
+    cast, product = works(op, at(op, batch=4), Phase.FORWARD, fp8, MEGATRON)
+    assert cast.family is Family.MEMORY
+    assert product.dtype == "fp8"
+    assert precision.load("fp8").activation == "bf16"

@@ -1,0 +1,73 @@
+"""Times of kernels on every GPU of the catalogue, and what they say of themselves."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from proteus.cluster import gpus
+from proteus.costs.lower import gemm
+from proteus.costs.ops import MEASURED_SIGMA, Calibration, OpCosts
+from proteus.costs.passes import stream
+from proteus.costs.work import Access, Family, Work
+
+PRODUCT = gemm(1, 4096, 4096, 4096, "bf16", 2, 2)
+ATTENTION = Work(family=Family.ATTENTION, dtype="bf16", shape=(1, 32, 8, 4096, 4096, 128, 128, 1, 1), variant="cudnn")
+CONV = Work(family=Family.CONV, dtype="fp16", shape=(64, 64, 56, 56, 64, 3, 3, 1, 1, 1, 1, 1, 0))
+MOVE = stream(1e9)
+
+
+@pytest.mark.parametrize("name", gpus.names())
+@pytest.mark.parametrize("work", [PRODUCT, ATTENTION, CONV, MOVE], ids=lambda w: w.family.value)
+def test_every_gpu_has_a_time_a_band_and_a_source(name: str, work: Work) -> None:
+    time = OpCosts(gpus.load(name)).time(work)
+    assert 0 < time.time_s < 1 and math.isfinite(time.time_s)
+    assert 0 < time.sigma < 1
+    assert "curve" in time.source
+
+
+@pytest.mark.parametrize("name", gpus.names())
+def test_never_faster_than_the_sheet(name: str) -> None:
+    gpu = gpus.load(name)
+    costs = OpCosts(gpu)
+    assert costs.time(MOVE).time_s > 1e9 / gpu.memory_Bps
+    peak = max(gpu.peak_flops.get("bf16", 0.0), gpu.peak_flops.get("fp16", 0.0), gpu.peak_flops["fp32"])
+    assert PRODUCT.flop / costs.time(PRODUCT).time_s < peak
+
+
+def test_measured_chips_are_not_assumed_and_others_are() -> None:
+    assert not OpCosts(gpus.load("a100-80gb")).time(PRODUCT).assumed
+    assert not OpCosts(gpus.load("h200")).time(PRODUCT).assumed
+    assert OpCosts(gpus.load("l40s")).time(PRODUCT).assumed
+
+
+def test_newer_is_faster() -> None:
+    times = [OpCosts(gpus.load(n)).time(PRODUCT).time_s for n in ("v100", "a100", "h100", "b200")]
+    assert times == sorted(times, reverse=True)
+
+
+def test_less_power_is_slower() -> None:
+    assert OpCosts(gpus.load("a100-pcie-80gb")).time(PRODUCT).time_s > OpCosts(gpus.load("a100")).time(PRODUCT).time_s
+
+
+def test_reductions_are_slower_than_elementwise() -> None:
+    costs = OpCosts(gpus.load("a100"))
+    times = [costs.time(stream(1e9, a)).time_s for a in (Access.STREAM, Access.TUNED, Access.NORM, Access.GATHER)]
+    assert times == sorted(times)
+
+
+def test_calibration_scales_and_overrides() -> None:
+    gpu = gpus.load("a100")
+    plain = OpCosts(gpu).time(PRODUCT).time_s
+    scaled = OpCosts(gpu, Calibration(scale={Family.GEMM: 1.1}))
+    assert scaled.time(PRODUCT).time_s == pytest.approx(1.1 * plain)
+    own = OpCosts(gpu, Calibration(measured_s={PRODUCT: 1e-3}, source="profile of this machine"))
+    assert own.time(PRODUCT).time_s == 1e-3
+    assert own.time(PRODUCT).sigma == MEASURED_SIGMA
+
+
+def test_nothing_to_do_takes_no_time() -> None:
+    costs = OpCosts(gpus.load("a100"))
+    assert costs.time(stream(0.0)).time_s == 0.0
+    assert costs.time(gemm(1, 0, 16, 16, "bf16", 2, 2)).time_s == 0.0
