@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -155,8 +156,9 @@ class Cluster:
 
     def colours(self) -> np.ndarray:
         """int64[num_devices]: equal for devices with the same GPU and slow-down."""
-        kind, slowdown = self.gpu_kind(), self.device_slowdown
-        return _colours(kind, slowdown)
+        distinct, by_slowdown = np.unique(self.device_slowdown, return_inverse=True)
+        _, colour = np.unique(self.gpu_kind() * len(distinct) + by_slowdown, return_inverse=True)
+        return colour.astype(np.int64)
 
     def _check_device(self, device: int) -> None:
         if not 0 <= device < self.num_devices:
@@ -185,7 +187,7 @@ class Cluster:
 
     def link_colours(self) -> np.ndarray:
         """int64[num_links]: equal for links of the same kind and capacity."""
-        return _colours(self._columns.kind.astype(np.int64), self._columns.capacity_Bps)
+        return self._columns.link_colours()
 
     def link_name(self, link: int) -> str:
         """Such as ``"host3/gpu0->nvswitch"`` or ``"fabric/leaf2->spine"``."""
@@ -294,7 +296,7 @@ class Cluster:
 
     def slow_link(self, link: int | str, fraction: float) -> Cluster:
         """A link, or all whose names match a pattern such as ``"host3/nic0->*"``, at a fraction of its capacity."""
-        pattern = link if isinstance(link, str) else self.link_name(link).replace("[", "[[]")
+        pattern = link if isinstance(link, str) else glob.escape(self.link_name(link))
         slow = (*self.faults.slow_links, (pattern, float(fraction)))
         return replace(self, faults=replace(self.faults, slow_links=slow))
 
@@ -388,10 +390,3 @@ def _runs(hosts: Sequence[Host]) -> tuple[tuple[Host, int], ...]:
         else:
             runs.append((host, 1))
     return tuple(runs)
-
-
-def _colours(kind: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Dense numbers of the distinct (kind, value) pairs."""
-    _, by_value = np.unique(value, return_inverse=True)
-    _, colour = np.unique(kind * (by_value.max(initial=0) + 1) + by_value, return_inverse=True)
-    return colour.astype(np.int64)

@@ -6,7 +6,7 @@ route is that of the host template plus the offset of the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -62,21 +62,19 @@ class Columns:
         same = src_host == dst_host
         tables = self.tables
         if same.all():
-            return self._placed(tables.between[self.template[src_host], src_gpu, dst_gpu], src_host)
+            return self._look_up(tables.between, src_host, src_gpu, dst_gpu)
         far = np.flatnonzero(~same)
-        parts = [self._placed(tables.out[self.template[src_host[far]], src_gpu[far]], src_host[far])]
+        parts = [self._look_up(tables.out, src_host[far], src_gpu[far])]
         if self.has_fabric_links:
             parts.append(
                 self._over_spine(self.leaf[src_host[far], src_gpu[far]], self.leaf[dst_host[far], dst_gpu[far]])
             )
-        parts.append(self._placed(tables.into[self.template[dst_host[far]], dst_gpu[far]], dst_host[far]))
+        parts.append(self._look_up(tables.into, dst_host[far], dst_gpu[far]))
         across = np.concatenate(parts, axis=1)
         if len(far) == len(src):
             return across
         near = np.flatnonzero(same)
-        within = self._placed(
-            tables.between[self.template[src_host[near]], src_gpu[near], dst_gpu[near]], src_host[near]
-        )
+        within = self._look_up(tables.between, src_host[near], src_gpu[near], dst_gpu[near])
         out = np.full((len(src), max(across.shape[1], within.shape[1])), -1, np.int32)
         out[far, : across.shape[1]] = across
         out[near, : within.shape[1]] = within
@@ -86,11 +84,43 @@ class Columns:
         """int32[n, hops]: links between a device and the memory of its host."""
         host, gpu = np.divmod(devices, self.num_gpus)
         table = self.tables.to_memory if to_host else self.tables.from_memory
-        return self._placed(table[self.template[host], gpu], host)
+        return self._look_up(table, host, gpu)
 
-    def _placed(self, local: np.ndarray, host: np.ndarray) -> np.ndarray:
+    def link_colours(self) -> np.ndarray:
+        """int64[links]: equal for links of the same kind and capacity."""
+        number: dict[tuple[int, float], int] = {}
+
+        def colours(kinds: Iterable[int], rates_Bps: Iterable[float]) -> np.ndarray:
+            pairs = zip(kinds, rates_Bps, strict=True)
+            return np.array([number.setdefault((int(k), float(c)), len(number)) for k, c in pairs], np.int64)
+
+        first = int(self.link_offset[-1])
+        healthy = [np.array([link.capacity_Bps for link in host.links]) for host in self.templates]
+        by_template = [
+            colours([link.kind for link in host.links], rates)
+            for host, rates in zip(self.templates, healthy, strict=True)
+        ]
+        colour = np.empty(len(self.kind), np.int64)
+        colour[:first] = self._tiled(by_template)
+        # What faults changed, and the fabric, are few enough to look at one by one.
+        rest = np.flatnonzero(self.capacity_Bps[:first] != self._tiled(healthy))
+        rest = np.concatenate([rest, np.arange(first, len(self.kind))])
+        colour[rest] = colours(self.kind[rest].tolist(), self.capacity_Bps[rest].tolist())
+        return colour
+
+    def _tiled(self, by_template: list[np.ndarray]) -> np.ndarray:
+        """The values of each host's template, host by host."""
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(self.template)) + 1, [len(self.template)]])
+        runs = zip(starts[:-1].tolist(), np.diff(starts).tolist(), strict=True)
+        return np.concatenate([np.tile(by_template[int(self.template[start])], count) for start, count in runs])
+
+    def _look_up(self, table: np.ndarray, host: np.ndarray, *local: np.ndarray) -> np.ndarray:
+        """Rows of a table of routes, placed at their hosts."""
+        rows = table[0][local] if len(self.templates) == 1 else table[(self.template[host], *local)]
         first = self.link_offset[host].astype(np.int32)
-        return np.where(local >= 0, local + first[:, None], np.int32(-1))
+        placed: np.ndarray = rows + first[:, None]
+        np.copyto(placed, np.int32(-1), where=rows < 0)
+        return placed
 
     def _over_spine(self, src_leaf: np.ndarray, dst_leaf: np.ndarray) -> np.ndarray:
         first = np.int32(self.link_offset[-1])

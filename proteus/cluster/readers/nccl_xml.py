@@ -20,6 +20,8 @@ _NIC_CLASSES = ("0x0207", "0x0200", "0x0280")
 _NVSWITCH_CLASS = "0x0680"
 #: speeds of <net> are Mb/s; above this a file must have meant kb/s [Mb/s]
 _MAX_NIC_MBPS = 10e6
+#: lanes of a GPU or switch below this are a link that sleeps, not one that works [B/s]
+_ASLEEP_BPS = 1 * GB
 #: what may nest deeper is no PCI tree
 _MAX_DEPTH = 64
 
@@ -196,7 +198,14 @@ class _Reader:
         speed, width = element.get("link_speed"), self.whole(element, "link_width")
         match = re.match(r"([\d.]+)\s*GT/s", speed)
         lane_Bps = _LANE_BPS.get(float(match[1])) if match and re.fullmatch(r"\d+(\.\d+)?", match[1]) else None
-        return lane_Bps * width if lane_Bps and width and width > 0 else None
+        rate_Bps = lane_Bps * width if lane_Bps and width and width > 0 else None
+        if rate_Bps is not None and rate_Bps < _ASLEEP_BPS and not element.get("class").startswith(_NIC_CLASSES):
+            self.warnings.append(
+                f"line {element.line}: the lanes of {element.get('busid')} show {rate_Bps / GB:g} GB/s; a link that "
+                "sleeps does, so the rate is taken as not told"
+            )
+            return None
+        return rate_Bps
 
     def whole(self, element: _Element, key: str) -> int | None:
         told = element.get(key)

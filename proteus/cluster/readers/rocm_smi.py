@@ -87,7 +87,9 @@ def _tables(lines: list[str]) -> dict[str, tuple[list[int], Table]]:
             title, columns = "", []
     for title, (columns, table) in found.items():
         if title == _TYPE_TITLE and not table:
-            raise TopologyError(f"the table {title!r} of {len(columns)} GPUs has no rows; give the whole output")
+            raise TopologyError(
+                f"line 1: the table {title!r} of {len(columns)} GPUs has no rows; give the whole output"
+            )
     return found
 
 

@@ -17,6 +17,8 @@ _KEYWORDS = r"X|NV\d{1,2}|SYS|SOC|NODE|PHB|PXB|PSB|PIX|N/A"
 _CELL = re.compile(_KEYWORDS)
 #: cells with a lost separator; NV18 beside another cell still splits in one way
 _FUSED = re.compile(rf"(?:{_KEYWORDS}){{2,}}")
+#: a cell that lost a letter; what it was is told by the other rows
+_BROKEN = re.compile(r"[A-Z#?]{1,4}")
 #: the last cell with the CPU list behind it, as in SYS0-27
 _FUSED_WITH_CPUS = re.compile(r"(X|SYS|SOC|NODE|PHB|PXB|PSB|PIX)(\d[\d,\-]*)")
 _HEADING = re.compile(r"CPU\s+Affinity|NUMA\s+Affinity|GPU\s+NUMA\s+ID", re.IGNORECASE)
@@ -70,6 +72,9 @@ def find_matrix(lines: list[str], warnings: list[str]) -> Matrix:
         return _without_header(lines, warnings)
     start, matrix = header
     _header(lines[start], start + 1, warnings)
+    repeated = {column for column in matrix.columns if matrix.columns.count(column) > 1}
+    if repeated:
+        raise TopologyError(f"line {start + 1}: the columns {', '.join(sorted(repeated))} stand there more than once")
     first = start + 1
     while first < len(lines) and (more := _header_continued(lines[first], matrix)):
         warnings.append(f"line {first + 1}: read as the rest of the header, which was wrapped")
@@ -85,7 +90,8 @@ def find_matrix(lines: list[str], warnings: list[str]) -> Matrix:
 
 
 def _header(text: str, line: int, warnings: list[str]) -> Matrix | None:
-    words = _HEADER_WORD.findall(text)
+    spaced = _HEADING.sub(lambda heading: f" {heading[0]} ", text)
+    words = _HEADER_WORD.findall(spaced)
     start = next((i for i, word in enumerate(words) if _names(word) and _GPU.match(word)), None)
     if start is None:
         return None
@@ -100,6 +106,8 @@ def _header(text: str, line: int, warnings: list[str]) -> Matrix | None:
             # After the first heading only headings follow; a cut one says nothing more.
             if not _HEADING_PART.fullmatch(word):
                 return None
+            if headings[-1:] != [""]:
+                headings.append("")
         else:
             if len(parts) > 1:
                 warnings.append(f"line {line}: {word!r} read as {' '.join(parts)} (a separator was lost)")
@@ -189,6 +197,9 @@ def _split(words: list[str], line: int, warnings: list[str]) -> tuple[list[str],
         elif fused:
             warnings.append(f"line {line}: {word!r} read as {fused[1]} {fused[2]} (a separator was lost)")
             return [*cells, fused[1]], [fused[2], *words[i + 1 :]]
+        elif cells and _BROKEN.fullmatch(word) and i + 1 < len(words):
+            warnings.append(f"line {line}: {word!r} is no keyword; it is taken as not told")
+            cells.append("N/A")
         else:
             return cells, words[i:]
     return cells, []
@@ -213,9 +224,10 @@ def _continues(text: str, row: Row, matrix: Matrix) -> bool:
 
 def _without_header(lines: list[str], warnings: list[str]) -> Matrix:
     """Columns named after the rows, when the header line is gone and the rows are whole."""
-    rows = [row for i, text in enumerate(lines) if (row := _row(text, i + 1, [], [])) is not None]
+    names = [word for text in lines for word in text.split()[:1] if _NAME.fullmatch(word) and not _CELL.fullmatch(word)]
+    rows = [row for i, text in enumerate(lines) if (row := _row(text, i + 1, names, warnings)) is not None]
     labels = [row.label for row in rows]
-    if len(rows) < 2 or len(set(labels)) < len(labels):
+    if len(rows) < 2 or len(set(labels)) < len(labels) or not _GPU.fullmatch(labels[0]):
         raise TopologyError(
             "line 1: no line names the columns (GPU0 GPU1 ...); give the whole output of nvidia-smi topo -m"
         )
@@ -226,4 +238,5 @@ def _without_header(lines: list[str], warnings: list[str]) -> Matrix:
                 f"not fit {len(rows)} rows; give the whole output of nvidia-smi topo -m"
             )
     warnings.append(f"line {rows[0].line}: the header line is missing; the columns are named after the rows")
-    return Matrix(line=rows[0].line, gpus=labels, nics=[], headings=[], rows=rows)
+    gpus = [label for label in labels if _GPU.fullmatch(label)]
+    return Matrix(line=rows[0].line, gpus=gpus, nics=labels[len(gpus) :], headings=[], rows=rows)

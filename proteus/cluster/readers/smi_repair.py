@@ -8,6 +8,7 @@ if it is the single one that fits.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations, islice
 
 from proteus.cluster.readers.smi_matrix import Matrix, Row
@@ -47,7 +48,7 @@ def cells_by_column(matrix: Matrix, warnings: list[str]) -> Cells:
             f"line {matrix.rows[-1].line}: the rows of {', '.join(missing)} are missing; "
             "what their columns in the other rows do not tell stays unknown"
         )
-    return {pair: cell for pair, cell in known.items() if cell != "N/A"}
+    return known
 
 
 def _by_column(row: Row, columns: list[str], cells: list[str | None]) -> Cells:
@@ -73,7 +74,7 @@ def _plain(row: Row, columns: list[str]) -> list[str | None] | None:
     """The cells of a row that needs no repair; an empty tab field is an unknown cell."""
     own = columns.index(row.label)
     if len(row.cells) == len(columns) and row.cells[own] == "X" and row.cells.count("X") == 1:
-        return list(row.cells)
+        return [None if cell == "N/A" else cell for cell in row.cells]
     fields = row.fields[: len(columns)]
     filled = [part for part in fields if part]
     if len(fields) == len(columns) and filled == row.cells and fields[own] == "X":
@@ -151,9 +152,17 @@ def _placed(cells: list[str], places: tuple[int, ...], own: int, mirror: list[st
 
 
 def _check_symmetry(matrix: Matrix, known: Cells, warnings: list[str]) -> None:
+    """Where two rows disagree, the one that agrees more with the others counts, then the commoner word."""
     line = {row.label: row.line for row in matrix.rows}
-    for (a, b), cell in list(known.items()):
-        back = known.get((b, a))
-        if back is not None and back != cell and matrix.columns.index(a) < matrix.columns.index(b):
-            warnings.append(f"line {line[a]}: {a}-{b} is {cell}, but line {line[b]} has {back}; the first is taken")
-            known[b, a] = cell
+    clashes = [(a, b) for (a, b), cell in known.items() if known.get((b, a), cell) != cell]
+    faults = Counter(a for a, _ in clashes)
+    common = Counter(known.values())
+    order = {column: i for i, column in enumerate(matrix.columns)}
+    for a, b in clashes:
+        if order[a] < order[b]:
+            right, wrong = sorted(((a, b), (b, a)), key=lambda pair: (faults[pair[0]], -common[known[pair]]))
+            warnings.append(
+                f"line {line[wrong[0]]}: {wrong[0]}-{wrong[1]} is {known[wrong]}, but line {line[right[0]]} has "
+                f"{known[right]}, which is taken"
+            )
+            known[wrong] = known[right]

@@ -109,7 +109,7 @@ def _affinities(matrix: Matrix, warnings: list[str]) -> tuple[dict[str, str | No
 def _tail(row: Row, matrix: Matrix, warnings: list[str]) -> dict[str, str]:
     """The lists behind the cells by heading."""
     headings, words = matrix.headings, _joined(row.tail)
-    if len(words) >= len(headings):
+    if len(words) == len(headings):
         return dict(zip(headings, words, strict=False))
     fields = row.fields[len(matrix.columns) :]
     if fields and [part for part in fields if part] == words:

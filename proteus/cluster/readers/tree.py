@@ -61,7 +61,7 @@ def survey_of_tree(kind: str, name: str, cpus: list[Node], warnings: list[str], 
     gpus = _numbered([node for node in nodes if node.kind == "gpu"], warnings)
     nics = [node for node in nodes if node.kind == "nic"]
     if not gpus:
-        raise TopologyError("no GPU in the file; a topology needs at least 1")
+        raise TopologyError("line 1: no GPU in the file; a topology needs at least 1")
     _distinct_names(nics, warnings)
     parents, branches, rates = _collapsed(cpus, [*gpus, *nics])
     by_target = {gpu.name: i for i, gpu in enumerate(gpus)}
