@@ -25,6 +25,8 @@ ORDER = (
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them
 COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "cluster", "costs"}
+#: the language between compiler and engine: the one writes it, the other plays it.  It imports errors only.
+LANGUAGE = "proteus.htae.tasks"
 #: libraries that proteus outside adapters/ does not import, not even late
 NEVER = {"torch", "ipywidgets", "anywidget", "bokeh", "jupyter_bokeh", "traitlets", "jupyterlab", "scipy"}
 #: libraries that a function may import when the user asks for what needs them
@@ -81,7 +83,7 @@ def test_imports_point_upward(path: Path) -> None:
     if layer in {"cli", "adapters", "validation", "search"}:
         allowed = allowed | {""}  # these are users of the public names
     for line, name, _ in imports(path):
-        if name.split(".")[0] == "proteus":
+        if name.split(".")[0] == "proteus" and not name.startswith(f"{LANGUAGE}."):
             target = name.removeprefix("proteus").removeprefix(".").split(".")[0]
             if target not in ORDER:  # `import proteus as pt`, `from proteus import StrategyTree`
                 target = ""
@@ -98,6 +100,11 @@ def test_heavy_libraries_stay_out(path: Path) -> None:
         assert not (at_load and library in ONLY_LATE and layer not in LATE_FOLDERS), (
             f"{where}: import it in the function"
         )
+
+
+def test_the_language_of_the_engine_needs_only_errors() -> None:
+    names = {name for _, name, _ in imports(ROOT / f"{LANGUAGE.replace('.', '/')}.py") if name.startswith("proteus")}
+    assert all(name.startswith("proteus.errors.") for name in names)
 
 
 def run_python(code: str) -> str:
