@@ -79,8 +79,12 @@ def load(name: str, nodes: int | None = None, *, gpu: str | None = None, fabric:
         raise TopologyError(unknown("cluster", key, _aliases()))
     if nodes is None:
         nodes = int(_presets()[known].get("nodes", 1))
-    cluster = Cluster(name=known, runs=((_host(known), nodes),), fabric=fabric or Fabric())
+    cluster = Cluster(name=known, runs=((_host(known), nodes),), fabric=fabric or _fabric(known))
     return cluster.with_gpu(gpu) if gpu is not None else cluster
+
+
+def _fabric(name: str) -> Fabric:
+    return Fabric(family=_presets()[name].get("network", "ib"))
 
 
 @cache

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from proteus.errors import TopologyError
+
+#: InfiniBand, RoCE, Amazon's EFA, Google's GPUDirect-TCPXO
+NetworkFamily = Literal["ib", "roce", "efa", "tcpxo"]
 
 #: hosts under one set of leaf switches: a scalable unit of NVIDIA's SuperPOD reference designs
 HOSTS_PER_LEAF = 32
@@ -25,6 +28,8 @@ class Fabric:
         fabric never limits, and leaf and spine have no links.
     hosts_per_leaf
         Hosts of one unit.
+    family
+        What the NICs speak; the collective costs have a row for each.
 
     Examples
     --------
@@ -35,12 +40,17 @@ class Fabric:
     kind: Literal["rail", "leaf"] = "rail"
     oversubscription: float = 1.0
     hosts_per_leaf: int = HOSTS_PER_LEAF
+    family: NetworkFamily = "ib"
 
     def __post_init__(self) -> None:
         if self.kind not in ("rail", "leaf"):
             raise TopologyError(f"fabric kind {self.kind!r} is not known; it is 'rail' or 'leaf'")
         if not self.oversubscription >= 1:
             raise TopologyError(f"fabric oversubscription {self.oversubscription:g} is below 1; 1 means none")
+        if self.family not in get_args(NetworkFamily):
+            raise TopologyError(
+                f"fabric family {self.family!r} is not known; known: {', '.join(get_args(NetworkFamily))}"
+            )
         if self.hosts_per_leaf < 1:
             raise TopologyError(f"fabric hosts_per_leaf {self.hosts_per_leaf} is below 1")
 
