@@ -134,6 +134,10 @@ class OpCosts:
     def _curve(self, family: str, key: str) -> Curve:
         return curves.find(family, key, self.gpu.name, self.gpu.generation)
 
+    def peak(self, dtype: str) -> float:
+        """Dense peak at which products of `dtype` run on this GPU [FLOP/s]."""
+        return self._peak(dtype)
+
     def _peak(self, dtype: str) -> float:
         """The sheet's peak of a dtype [FLOP/s]; where it has none, that of what runs instead."""
         peaks = self.gpu.peak_flops

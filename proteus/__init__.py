@@ -1,0 +1,58 @@
+"""Proteus: how long does a distributed training step take, does it fit, and why.
+
+::
+
+    Model ──┐
+            ├─► StrategyTree ─► compile ─► ExecutionGraph ─► HTAE ─► Result
+    Cluster ┘
+
+The folders stand in the order in which data passes them; ``docs/`` explains
+each.  Everything a user types is here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proteus.cluster import Cluster, clusters
+from proteus.errors import InputError, ModelError, ProteusError, SimulationError, StrategyError, TopologyError
+from proteus.mesh import Mesh
+from proteus.model import zoo as models
+from proteus.model.hf import from_hf
+from proteus.model.graph import Model
+from proteus.placement import Partial, Replicate, Shard
+from proteus.simulate import simulate
+from proteus.strategy import Memory, StrategyTree
+
+if TYPE_CHECKING:
+    from proteus_widgets import Workbench
+
+
+def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
+    """The workbench on a strategy: tree editor, topology and timeline, live."""
+    from proteus_widgets import Workbench
+
+    return Workbench(tree, cluster)
+
+
+__all__ = [
+    "Cluster",
+    "InputError",
+    "Memory",
+    "Mesh",
+    "Model",
+    "ModelError",
+    "Partial",
+    "ProteusError",
+    "Replicate",
+    "Shard",
+    "SimulationError",
+    "StrategyError",
+    "StrategyTree",
+    "TopologyError",
+    "clusters",
+    "from_hf",
+    "lab",
+    "models",
+    "simulate",
+]

@@ -1,0 +1,269 @@
+"""The chain of block programs of every pipeline chunk.
+
+Copies of a block with equal configs share one program, compiled once.  The
+layout in which a tensor is handed from copy to copy is the one that the next
+copy needs first, so that a change of layout is paid once, where it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from proteus.compiler.block import build_block
+from proteus.compiler.layout import Cut, Layout, gradient_of, input_layout, output_layout
+from proteus.compiler.program import BlockProgram
+from proteus.compiler.propagate import propagate
+from proteus.errors import StrategyError, context
+from proteus.mesh import Mesh
+from proteus.model.graph import BATCH, Block, Op
+from proteus.placement import Replicate
+from proteus.strategy.config import NodeConfig
+from proteus.strategy.tree import BlockRun, StrategyTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """`count` neighbouring copies of a block that share a program.
+
+    `first` is the place of the first copy in the whole chain of blocks,
+    `copy` its number among the copies of its block.
+    """
+
+    program: BlockProgram
+    run: BlockRun
+    first: int
+    copy: int
+    count: int
+
+    def path(self, index: int) -> str:
+        return self.run.block.path(self.copy + index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """What one pipeline chunk runs, in model order."""
+
+    index: int
+    rank: int
+    mesh: Mesh
+    first_device: int
+    links: tuple[Link, ...]
+
+    @property
+    def num_copies(self) -> int:
+        return sum(link.count for link in self.links)
+
+
+class _Same:
+    """A key that compares a block by identity: blocks are built once per model."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def __hash__(self) -> int:
+        return id(self.block)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.block is self.block
+
+
+@dataclass(frozen=True, slots=True)
+class _Configs:
+    """The configs of a run's ops, hashable by what they say."""
+
+    run: BlockRun
+    key: tuple[object, ...]
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Configs) and other.key == self.key
+
+    def by_op(self) -> dict[str, NodeConfig]:
+        return {op.name: self.run.config(op) for op in self.run.block.ops}
+
+
+@lru_cache(maxsize=4096)
+def _cuts(block: _Same, configs: _Configs, mesh: Mesh, batch: int, inputs: tuple[Layout, ...]) -> Mapping[str, Cut]:
+    found = configs.by_op()
+    return propagate(block.block, found, mesh, block_sizes(block.block, batch), inputs)
+
+
+@lru_cache(maxsize=4096)
+def _program(
+    block: _Same,
+    configs: _Configs,
+    mesh: Mesh,
+    batch: int,
+    arriving: tuple[Layout, ...],
+    inputs: tuple[Layout, ...],
+    outputs: tuple[Layout, ...],
+    has_input_grad: bool,
+    element_bytes: float,
+    fused_attention: bool,
+) -> BlockProgram:
+    return build_block(
+        block.block,
+        _cuts(block, configs, mesh, batch, arriving),
+        configs.by_op(),
+        mesh,
+        block_sizes(block.block, batch),
+        inputs,
+        outputs,
+        has_input_grad=has_input_grad,
+        element_bytes=element_bytes,
+        fused_attention=fused_attention,
+    )
+
+
+def block_sizes(block: Block, batch: int) -> dict[str, int]:
+    """Sizes of the block's dims when `batch` samples pass together."""
+    grown = {BATCH, *(dim for dim, of in block.derived.items() if BATCH in of)}
+    return {dim: size * batch if dim in grown else size for dim, size in block.dims.items()}
+
+
+def _first_need(block: Block, cuts: Mapping[str, Cut], name: str, arriving: Layout) -> Layout:
+    """The layout that the first op reading a carried tensor needs."""
+    for op in block.ops:
+        for operand in op.inputs:
+            if operand.tensor == name:
+                return input_layout(block, op, operand, cuts[op.name])
+    return gradient_of(arriving)
+
+
+def _natural(block: Block, cuts: Mapping[str, Cut], handed: tuple[Layout, ...]) -> tuple[Layout, ...]:
+    """The layouts in which the block's outputs come out."""
+    made: dict[str, Layout] = dict(zip(block.inputs, handed, strict=True))
+    for op in block.ops:
+        for operand in op.outputs:
+            made[operand.tensor] = output_layout(block, op, operand, cuts[op.name])
+    return tuple(made[name] for name in block.outputs)
+
+
+@dataclass(slots=True)
+class _Part:
+    """Copies that were propagated alike, before their outputs are known."""
+
+    run: BlockRun
+    chunk: int
+    first: int
+    copy: int
+    count: int
+    arriving: tuple[Layout, ...]
+    inputs: tuple[Layout, ...]
+    natural: tuple[Layout, ...]
+
+
+def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) -> tuple[Chunk, ...]:
+    """The programs of every chunk of the tree, in model order."""
+    batch = tree.samples_per_micro_batch
+    parts = _parts(tree, batch)
+    links: list[list[Link]] = [[] for _ in tree.stages]
+    for number, part in enumerate(parts):
+        after = parts[number + 1] if number + 1 < len(parts) else None
+        mesh = tree.stages[part.chunk].mesh
+        if after is None:  # the loss stays as it is: nobody but a log reads its sum
+            handed = part.natural
+        elif tree.stages[after.chunk].mesh == mesh:
+            handed = after.inputs
+        else:
+            handed = tuple(gradient_of(layout) for layout in part.natural)
+        same = part.inputs if part.count > 1 else handed
+        pieces = [(part.count, handed)] if same == handed else [(part.count - 1, same), (1, handed)]
+        done = 0
+        for count, outputs in pieces:
+            with context(part.run.path):
+                program = _program(
+                    _Same(part.run.block),
+                    _Configs(part.run, _config_key(part.run)),
+                    mesh,
+                    batch,
+                    part.arriving,
+                    part.inputs,
+                    outputs,
+                    part.first + done > 0,
+                    element_bytes,
+                    fused_attention,
+                )
+            links[part.chunk].append(
+                Link(program=program, run=part.run, first=part.first + done, copy=part.copy + done, count=count)
+            )
+            done += count
+    return tuple(
+        Chunk(index=i, rank=stage.rank, mesh=stage.mesh, first_device=stage.first_device, links=tuple(links[i]))
+        for i, stage in enumerate(tree.stages)
+    )
+
+
+def _config_key(run: BlockRun) -> tuple[object, ...]:
+    return run.key()
+
+
+def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
+    parts: list[_Part] = []
+    position = 0
+    arriving: tuple[Layout, ...] = ()
+    mesh_before: Mesh | None = None
+    for run in tree.runs():
+        mesh = tree.stages[run.chunk].mesh
+        if mesh_before is not None and mesh != mesh_before:
+            whole: Layout = tuple(Replicate() for _ in mesh.axes)
+            arriving = tuple(whole for _ in run.block.inputs)
+        mesh_before = mesh
+        block, left, copy = run.block, len(run.copies), run.copies.start
+        configs = _Configs(run, _config_key(run))
+        if len(block.inputs) != len(arriving):
+            raise StrategyError(f"{run.path}: takes {len(block.inputs)} tensors, {len(arriving)} are handed over")
+        while left:
+            with context(run.path):
+                cuts = _cuts(_Same(block), configs, mesh, batch, arriving)
+            inputs = tuple(
+                _first_need(block, cuts, name, layout) for name, layout in zip(block.inputs, arriving, strict=True)
+            )
+            natural = _natural(block, cuts, inputs)
+            last = parts[-1] if parts else None
+            # copies whose inputs arrive in another layout but are cut alike are one part
+            if last and last.run is run and last.inputs == inputs and last.natural == natural:
+                last.count += left
+                copy, left = copy + left, 0
+                position += last.count - 1
+                continue
+            parts.append(
+                _Part(
+                    run=run, chunk=run.chunk, first=position, copy=copy, count=1, arriving=arriving, inputs=inputs,
+                    natural=natural,
+                )
+            )  # fmt: skip
+            position, copy, left, arriving = position + 1, copy + 1, left - 1, natural
+    return parts
+
+
+def op_sizes(program: BlockProgram, op: Op, cut: Cut, coordinate: tuple[int, ...]) -> dict[str, int]:
+    """Local sizes of an op's dims on the rank at `coordinate`."""
+    from proteus.compiler.layout import derived_dims
+    from proteus.placement import chunk
+
+    derived = derived_dims(program.block, op)
+    by_op = op_global_sizes(program, op)
+    sizes = {}
+    for dim in op.dims:
+        length = by_op[dim]
+        for axis, cut_dim in enumerate(cut):
+            if cut_dim == dim or (cut_dim is not None and cut_dim in derived.get(dim, ())):
+                length = chunk(length, program.mesh.shape[axis], coordinate[axis])[1]
+        sizes[dim] = length
+    return sizes
+
+
+def op_global_sizes(program: BlockProgram, op: Op) -> dict[str, int]:
+    """Sizes of an op's dims for a whole micro-batch."""
+    found = {dim: size.size for dim, size in op.dims.items()}
+    for operand in (*op.inputs, *op.outputs):
+        for own, dim in zip(program.block.tensors[operand.tensor].dims, operand.dims, strict=True):
+            found[dim] = program.sizes[own]
+    return found

@@ -1,0 +1,134 @@
+"""From a strategy tree and a cluster to the execution graph.
+
+    chain      configs propagated; block programs with collectives and backward
+    rank_plan  steps of every pipeline rank, in program order
+    relations  groups, algorithms, flows over the links
+    fold       classes of ranks, links and groups
+    emit       columns of tasks for the representatives
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proteus.cluster import Cluster
+from proteus.compiler.chain import Chunk, chain
+from proteus.compiler.emit import Emitter
+from proteus.compiler.graph import ExecutionGraph
+from proteus.compiler.memory import static_memory
+from proteus.compiler.rank_plan import RankPlan, RankPlanner, Tied
+from proteus.compiler.state import states
+from proteus.compiler.tables import CommRow, Tables
+from proteus.compiler.kinds import SpanKind
+from proteus.costs import precision as precisions
+from proteus.costs import profile as profiles
+from proteus.costs.precision import Precision
+from proteus.errors import StrategyError
+from proteus.strategy.rows import node_ids
+from proteus.strategy.schedule import parse_grid, plan, validate
+from proteus.strategy.schedules.plan import Plan
+from proteus.strategy.tree import StrategyTree
+
+
+def compile_tree(
+    tree: StrategyTree,
+    cluster: Cluster,
+    *,
+    fold: bool = True,
+    sharing: bool = True,
+    overlap: bool = True,
+    algorithm: str | None = None,
+) -> ExecutionGraph:
+    """Compile a strategy for a cluster.
+
+    Parameters
+    ----------
+    fold
+        Play one rank of every class of equal ranks; False plays them all.
+    sharing
+        False gives every communication its links for itself.
+    overlap
+        False leaves computation and communication unslowed by each other.
+    algorithm
+        Force a collective algorithm, e.g. ``ring`` or ``tree/ll128``.
+
+    Raises
+    ------
+    StrategyError
+        The strategy needs more devices than the cluster has, or contradicts itself.
+    """
+    if tree.num_devices > cluster.num_devices:
+        raise StrategyError(
+            f"the strategy needs {tree.num_devices} devices ({tree.mesh!r}), {cluster.name} has {cluster.num_devices}; "
+            f"lower a degree or take {-(-tree.num_devices // cluster.devices_per_host)} nodes"
+        )
+    profile = profiles.load(tree.training.profile)
+    precision = profile.precision(tree.training.precision)
+    chunks = chain(tree, element_bytes=precision.activation_bytes, fused_attention=profile.flash)
+    schedule = schedule_of(tree)
+    is_split = frozenset(int(c) for c in np.flatnonzero(schedule.is_split))
+    nodes = node_ids(tree)
+    tables = Tables()
+    tied = _tied(chunks, tables, precision, nodes)
+    planner = RankPlanner(chunks, tables, nodes, tree.training, precision, profile, is_split, tied)
+    plans: list[RankPlan] = []
+    for rank in range(schedule.num_ranks):
+        plans.append(planner.plan(rank, *schedule.columns(rank), schedule.num_micro_batches))
+    static = tuple(
+        static_memory([c for c in chunks if c.rank == rank], tree.training, precision) for rank in range(len(plans))
+    )
+    emitter = Emitter(tree, cluster, chunks, schedule, tuple(plans), tables, precision, profile, algorithm)
+    return emitter.graph(static, nodes, fold=fold, sharing=sharing, overlap=overlap)
+
+
+def schedule_of(tree: StrategyTree) -> Plan:
+    """The pipeline plan of a tree."""
+    config = tree.schedule
+    if config.grid is not None:
+        found = validate(parse_grid(config.grid))
+        if found.num_chunks != len(tree.stages) or found.num_micro_batches != tree.num_micro_batches:
+            raise StrategyError(
+                f"the grid has {found.num_chunks} chunks and {found.num_micro_batches} micro-batches, "
+                f"the strategy {len(tree.stages)} and {tree.num_micro_batches}"
+            )
+        return found
+    return plan(
+        config.name, tree.num_pipeline_ranks, tree.num_micro_batches, config.virtual_stages, config.max_in_flight
+    )
+
+
+def _tied(
+    chunks: tuple[Chunk, ...], tables: Tables, precision: Precision, nodes: dict[tuple[str, str], int]
+) -> list[Tied]:
+    """Tied parameters whose owner is on another pipeline rank."""
+    owners: dict[str, Chunk] = {}
+    for chunk in chunks:
+        for link in chunk.links:
+            for parameter in link.program.parameters:
+                if parameter.tied_to is None and not link.run.block.indexed:
+                    owners[f"{link.run.block.name}.{parameter.name}"] = chunk
+    found = []
+    for chunk in chunks:
+        for link in chunk.links:
+            for state in states(link):
+                path = state.parameter.tied_to
+                if path is None or state.parameter.gradient < 0:
+                    continue
+                owner = owners[path]
+                if owner.rank == chunk.rank:
+                    continue
+                if owner.mesh != chunk.mesh:
+                    raise StrategyError(
+                        f"{link.path(0)}.{state.parameter.name} is tied to {path}, whose stage has {owner.mesh!r} "
+                        f"instead of {chunk.mesh!r}; give both stages one mesh"
+                    )
+                ranks = np.arange(chunk.mesh.size)
+                tables.members.append(np.stack([owner.first_device + ranks, chunk.first_device + ranks], axis=1))
+                parts = chunk.mesh.degree(state.kept["gradient"] or state.kept["optimizer"])
+                row = CommRow(
+                    mesh=chunk.mesh, axes=(), kind="all_reduce", size_bytes=state.numel * precision.grad_bytes / parts,
+                    stream="gradient", name=f"all_reduce tied {path}", node=nodes[(link.run.path, "")],
+                    span=SpanKind.GRADIENT_COMM, members=len(tables.members) - 1,
+                )  # fmt: skip
+                found.append(Tied(ranks=(owner.rank, chunk.rank), comm=tables.comm(row)))
+    return found

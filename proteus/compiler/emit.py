@@ -1,0 +1,481 @@
+"""Last pass: the columns that the engine plays, for one rank of every class."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from proteus.cluster import Cluster
+from proteus.compiler.chain import Chunk
+from proteus.compiler.fold import Folding, fold
+from proteus.compiler.graph import ExecutionGraph, RankClass, Transfer
+from proteus.compiler.memory import StaticMemory
+from proteus.compiler.price import Pricer
+from proteus.compiler.rank_plan import RankPlan
+from proteus.compiler.relations import Groups, PatternTable, Price, Relations
+from proteus.compiler.steps import STREAMS
+from proteus.compiler.tables import OpRow, Tables
+from proteus.compiler.transfer import Pairs, transfer_pairs
+from proteus.compiler.variants import Variants, variants
+from proteus.costs.collectives import Collective
+from proteus.costs.overlap import slowdowns
+from proteus.costs.precision import Precision
+from proteus.costs.profile import Profile
+from proteus.htae.tasks import TaskGraph, TaskKind
+from proteus.strategy.schedules.plan import B, F, Plan
+from proteus.strategy.tree import StrategyTree
+
+#: schedules in which a rank waits until what it sent has left (Megatron without overlap_p2p_comm)
+_WAITING_SENDS = ("gpipe", "1f1b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Boundary:
+    """Pairs of ranks between two chunks that send equal amounts."""
+
+    chunk: int
+    kind: int
+    relation: int
+    size_bytes: float
+    prices: tuple[Price, ...]
+    shape: np.ndarray
+
+
+class Emitter:
+    """Emits the execution graph of planned ranks."""
+
+    def __init__(
+        self,
+        tree: StrategyTree,
+        cluster: Cluster,
+        chunks: tuple[Chunk, ...],
+        schedule: Plan,
+        plans: tuple[RankPlan, ...],
+        tables: Tables,
+        precision: Precision,
+        profile: Profile,
+        algorithm: str | None,
+    ) -> None:
+        self.tree, self.cluster, self.chunks, self.schedule, self.plans = tree, cluster, chunks, schedule, plans
+        self.tables, self.precision, self.profile = tables, precision, profile
+        self.relations = Relations(cluster, chunks, algorithm)
+        self.num_ranks = tree.num_devices
+        self.row_relation = [self.relations.of(row, tables.members) for row in tables.comms]
+        self.row_prices = [
+            self.relations.price(r, Collective(row.kind), row.size_bytes)
+            for r, row in zip(self.row_relation, tables.comms, strict=True)
+        ]
+        self.boundaries = self._boundaries()
+
+    def _boundaries(self) -> list[_Boundary]:
+        found = []
+        for before, after in itertools.pairwise(self.chunks):
+            if before.rank == after.rank:
+                continue
+            for kind in (F, B):
+                for pairs in transfer_pairs(before, after, kind, self.precision.activation_bytes):
+                    found.append(self._boundary(before.index if kind == F else after.index, kind, pairs))
+        return found
+
+    def _boundary(self, chunk: int, kind: int, pairs: Pairs) -> _Boundary:
+        label = 4 * chunk + kind
+        groups = Groups(pairs.members, np.full(len(pairs.members), label, np.int64), is_ordered=True)
+        relation = self.relations.add(groups)
+        prices, shape = self.relations.price(relation, Collective.SEND, pairs.size_bytes)
+        return _Boundary(chunk, kind, relation, pairs.size_bytes, prices, shape)
+
+    # -- the graph ----------------------------------------------------------
+
+    def graph(
+        self,
+        static: tuple[StaticMemory, ...],
+        nodes: Mapping[tuple[str, str], int],
+        *,
+        fold: bool,
+        sharing: bool,
+        overlap: bool,
+    ) -> ExecutionGraph:
+        kinds = variants(self.chunks, self.plans, self.cluster, self.num_ranks)
+        folding = self._fold(kinds, fold)
+        classes = self._classes(folding, kinds)
+        segments = _Segments(self, classes)
+        ids = self._task_ids(folding, classes)
+        patterns = PatternTable(self.relations, folding, self.cluster.link_capacity_Bps, sharing=sharing)
+        columns = _TaskColumns(ids.total)
+        for number, rank in enumerate(classes):
+            self._fill(columns, rank, ids.of[number], ids.owns[number], segments, folding, patterns)
+        transfers = self._transfers(columns, ids, folding, classes, patterns)
+        edges = self._edges(ids, classes, transfers)
+        streams = self._streams(ids, classes, transfers)
+        made = patterns.patterns()
+        compute_slow, comm_slow = slowdowns(self.cluster.gpu())
+        if not overlap:
+            compute_slow, comm_slow = np.zeros_like(compute_slow), np.zeros_like(comm_slow)
+        pred_ptr, pred = _csr(edges[:, 1], edges[:, 0], ids.total)
+        tasks = TaskGraph(
+            kind=columns.kind,
+            latency_s=columns.latency_s,
+            work=columns.work,
+            release_s=columns.release_s,
+            priority=np.zeros(ids.total, np.int32),
+            pred_ptr=pred_ptr,
+            pred=pred,
+            stream_ptr=streams.ptr,
+            stream_task=streams.task,
+            stream_device=streams.device,
+            segment=columns.segment,
+            segment_ptr=segments.ptr,
+            segment_work_s=segments.work_s,
+            segment_class=segments.op_class,
+            pattern=columns.pattern,
+            pattern_ptr=made.ptr,
+            pattern_link=made.link,
+            pattern_count=made.count,
+            pattern_cap_Bps=made.cap_Bps,
+            op_class=columns.op_class,
+            link_capacity_Bps=self.cluster.link_capacity_Bps[folding.link_first].astype(np.float64),
+            compute_slowdown=compute_slow,
+            comm_slowdown=comm_slow,
+        )
+        return ExecutionGraph(
+            tree=self.tree,
+            cluster=self.cluster,
+            schedule=self.schedule,
+            chunks=self.chunks,
+            plans=self.plans,
+            classes=tuple(
+                RankClass(
+                    device=rank.device,
+                    multiplicity=rank.multiplicity,
+                    plan=rank.plan,
+                    task_of=ids.of[number].astype(np.int32),
+                    segment_base=segments.base[number],
+                )
+                for number, rank in enumerate(classes)
+            ),
+            transfers=tuple(transfers),
+            tasks=tasks,
+            folding=folding,
+            op_rows=tuple(segments.rows),
+            op_flop=np.array(segments.flop),
+            op_sigma=np.array(segments.sigma),
+            comm_rows=tuple(self.tables.comms),
+            comm_sigma=np.array([max(p.terms.sigma for p in prices) for prices, _ in self.row_prices]),
+            static=static,
+            stream_names=streams.names,
+            node_of=nodes,
+            num_tasks=self._stands_for(classes, folding),
+            assumptions=tuple(sorted(segments.assumed)),
+        )
+
+    def _fold(self, kinds: Variants, is_folded: bool) -> Folding:
+        colours = self.cluster.colours()[: self.num_ranks]
+        _, position = np.unique(colours, return_inverse=True)
+        start = kinds.of_rank.astype(np.int64) * (position.max() + 1) + position
+        return fold(start, self.cluster.link_colours(), self.relations.relations(), is_folded=is_folded)
+
+    def _classes(self, folding: Folding, kinds: Variants) -> list[_Class]:
+        found = []
+        for device, multiplicity in zip(folding.representatives.tolist(), folding.multiplicity.tolist(), strict=True):
+            number = int(kinds.of_rank[device])
+            found.append(_Class(device, multiplicity, kinds.plan[number], kinds.coordinate[number]))
+        return found
+
+    def _task_ids(self, folding: Folding, classes: Sequence[_Class]) -> _Ids:
+        """Number the tasks: own steps of every class, shared ones with their first class."""
+        sizes = [self.plans[rank.plan].num_steps for rank in classes]
+        base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        group_of = {r: self.relations.group_of_rank(r, self.num_ranks) for r in set(self.row_relation)}
+        owner: dict[int, np.ndarray] = {}
+        for r in group_of:
+            groups = folding.group_class[r]
+            first = np.full(int(groups.max()) + 1, len(classes), np.int64)
+            members = self.relations.groups[r].members
+            np.minimum.at(first, np.repeat(groups, members.shape[1]), folding.rank_class[members.ravel()])
+            owner[r] = first
+        of, owns, group_class = [], [], []
+        for number, rank in enumerate(classes):
+            plan = self.plans[rank.plan]
+            row_group = np.array(
+                [folding.group_class[r][group_of[r][rank.device]] if group_of[r][rank.device] >= 0 else -1
+                 for r in self.row_relation], np.int64,
+            )  # fmt: skip
+            row_owner = np.array(
+                [owner[r][g] if g >= 0 else -1 for r, g in zip(self.row_relation, row_group.tolist(), strict=True)], np.int64
+            )
+            ids = base[number] + np.arange(plan.num_steps)
+            comm = np.flatnonzero(plan.is_comm)
+            owners = row_owner[plan.ref[comm]] if len(comm) else np.empty(0, np.int64)
+            away = owners != number
+            for step, other in zip(comm[away].tolist(), owners[away].tolist(), strict=True):
+                ids[step] = base[other] + self._same_step(plan, step, self.plans[classes[other].plan])
+            own = np.ones(plan.num_steps, bool)
+            own[comm[away]] = False
+            of.append(ids)
+            owns.append(own)
+            group_class.append(row_group)
+        keep = np.concatenate(owns) if owns else np.empty(0, bool)
+        renumber = np.cumsum(keep) - 1
+        return _Ids([renumber[ids] for ids in of], owns, group_class, int(keep.sum()))
+
+    @staticmethod
+    def _same_step(plan: RankPlan, step: int, other: RankPlan) -> int:
+        """The step of another plan that is the same collective (tied parameters)."""
+        if other is plan:
+            return step
+        return int(np.flatnonzero(other.is_comm & (other.ref == plan.ref[step]))[0])
+
+    def _fill(
+        self,
+        columns: _TaskColumns,
+        rank: _Class,
+        ids: np.ndarray,
+        owns: np.ndarray,
+        segments: _Segments,
+        folding: Folding,
+        patterns: PatternTable,
+    ) -> None:
+        plan = self.plans[rank.plan]
+        number = segments.number[id(rank)]
+        base, host = segments.base[number], segments.host_s[number]
+        compute = ~plan.is_comm
+        at = ids[compute]
+        rows = base + plan.ref[compute]
+        columns.segment[at] = rows
+        columns.work[at] = segments.total_s[rows]
+        used = np.unique(plan.ref[plan.is_comm])
+        launch_s = np.zeros(plan.num_steps)
+        launch_s[compute] = host[plan.ref[compute]]
+        launch_s[plan.is_comm] = self.profile.launch_s + self.profile.op_s
+        released = np.cumsum(launch_s)
+        columns.release_s[at] = released[compute]
+        latency, work, pattern, op_class = (np.zeros(len(self.tables.comms)) for _ in range(4))
+        for row in used.tolist():
+            price, group = self._row_price(row, rank, folding)
+            latency[row], work[row] = price.terms.latency_s, price.terms.work_bytes
+            pattern[row] = patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps)
+            op_class[row] = price.comm_class
+        comm = plan.is_comm & owns
+        at, ref = ids[comm], plan.ref[comm]
+        columns.kind[at] = TaskKind.COMM
+        columns.latency_s[at], columns.work[at] = latency[ref], work[ref]
+        columns.pattern[at], columns.op_class[at] = pattern[ref], op_class[ref]
+        columns.release_s[at] = released[comm]
+
+    def _row_price(self, row: int, rank: _Class, folding: Folding) -> tuple[Price, int]:
+        relation = self.row_relation[row]
+        prices, shape = self.row_prices[row]
+        group = int(self.relations.group_of_rank(relation, self.num_ranks)[rank.device])
+        return prices[shape[group]], int(folding.group_class[relation][group])
+
+    # -- between stages -------------------------------------------------------
+
+    def _transfers(
+        self, columns: _TaskColumns, ids: _Ids, folding: Folding, classes: Sequence[_Class], patterns: PatternTable
+    ) -> list[Transfer]:
+        found = []
+        for boundary in self.boundaries:
+            members = self.relations.groups[boundary.relation].members
+            num_micro = self.schedule.num_micro_batches
+            for group_class, first in enumerate(folding.group_first[boundary.relation].tolist()):
+                source, target = folding.rank_class[members[first]].tolist()
+                price = boundary.prices[boundary.shape[first]]
+                pattern = patterns.row(boundary.relation, price.flows, group_class, price.terms.cap_Bps)
+                tasks = columns.append(
+                    num_micro, TaskKind.COMM, price.terms.latency_s, price.terms.work_bytes, pattern, price.comm_class
+                )
+                ids.total += num_micro
+                found.append(
+                    Transfer(
+                        chunk=boundary.chunk, kind=boundary.kind, source=source, target=target,
+                        size_bytes=boundary.size_bytes, tasks=tasks, pattern=pattern,
+                    )
+                )  # fmt: skip
+        return found
+
+    def _edges(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> np.ndarray:
+        found = []
+        for number, rank in enumerate(classes):
+            plan = self.plans[rank.plan]
+            # computations of one rank follow each other in their stream anyway
+            keep = plan.is_comm[plan.edges[:, 0]] | plan.is_comm[plan.edges[:, 1]]
+            found.append(ids.of[number][plan.edges[keep]])
+        for before, after in itertools.pairwise(self.chunks):
+            if before.rank == after.rank:
+                for number, rank in enumerate(classes):
+                    if rank.plan == before.rank:
+                        plan = self.plans[rank.plan]
+                        found.append(ids.of[number][_joined(plan, (before.index, F), plan, (after.index, F))])
+                        found.append(ids.of[number][_joined(plan, (after.index, B), plan, (before.index, B))])
+        waits = self.schedule.name in _WAITING_SENDS
+        for transfer in transfers:
+            key = (transfer.chunk, transfer.kind)
+            other = (transfer.chunk + (1 if transfer.kind == F else -1), transfer.kind)
+            source, target = classes[transfer.source], classes[transfer.target]
+            made = ids.of[transfer.source][self.plans[source.plan].sends_out[key]]
+            found.append(_broadcast(made, transfer.tasks[:, None]))
+            wanted = ids.of[transfer.target][self.plans[target.plan].sends_in[other]]
+            found.append(_broadcast(transfer.tasks[:, None], wanted))
+            if waits:
+                after = self.plans[source.plan].action_next[key]
+                has = after >= 0
+                found.append(np.stack([transfer.tasks[has], ids.of[transfer.source][after[has]]], axis=1))
+        return np.concatenate(found).astype(np.int64) if found else np.empty((0, 2), np.int64)
+
+    def _streams(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> _Streams:
+        row_stream = np.array([STREAMS.index(row.stream) for row in self.tables.comms], np.int64)
+        tasks: list[np.ndarray] = []
+        device: list[int] = []
+        names: list[str] = []
+        for number, rank in enumerate(classes):
+            plan = self.plans[rank.plan]
+            stream = np.zeros(plan.num_steps, np.int64)
+            if len(row_stream):
+                stream[plan.is_comm] = row_stream[plan.ref[plan.is_comm]]
+            for which in range(len(STREAMS)):
+                mine = ids.of[number][stream == which]
+                if len(mine):
+                    tasks.append(mine)
+                    device.append(number)
+                    names.append(STREAMS[which])
+        for transfer in transfers:
+            plan = self.plans[classes[transfer.source].plan]
+            order = np.argsort(plan.sends_out[(transfer.chunk, transfer.kind)][:, 0], kind="stable")
+            for end in (transfer.source, transfer.target):
+                tasks.append(transfer.tasks[order])
+                device.append(end)
+                names.append("pipeline")
+        ptr = np.concatenate([[0], np.cumsum([len(t) for t in tasks])]).astype(np.int32)
+        return _Streams(ptr, np.concatenate(tasks).astype(np.int32), np.array(device, np.int32), tuple(names))
+
+    def _stands_for(self, classes: Sequence[_Class], folding: Folding) -> int:
+        """Tasks of all ranks: computations of every rank, collectives of every group, all sends."""
+        total = 0
+        for rank in classes:
+            plan = self.plans[rank.plan]
+            total += rank.multiplicity * int((~plan.is_comm).sum())
+            rows, counts = np.unique(plan.ref[plan.is_comm], return_counts=True)
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                size = self.relations.groups[self.row_relation[row]].members.shape[1]
+                total += rank.multiplicity * count // size
+        sends = sum(len(self.relations.groups[b.relation].members) for b in self.boundaries)
+        return total + sends * self.schedule.num_micro_batches
+
+
+def _joined(plan: RankPlan, out: tuple[int, int], other: RankPlan, into: tuple[int, int]) -> np.ndarray:
+    return _broadcast(plan.sends_out[out], other.sends_in[into])
+
+
+def _broadcast(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Edges from every source to every target of the same micro-batch."""
+    s, t = sources.shape[1], targets.shape[1]
+    return np.stack([np.repeat(sources, t, axis=1).ravel(), np.tile(targets, (1, s)).ravel()], axis=1)
+
+
+def _csr(rows: np.ndarray, values: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(rows, kind="stable")
+    ptr = np.zeros(num_rows + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=num_rows), out=ptr[1:])
+    return ptr, values[order].astype(np.int32)
+
+
+@dataclass(slots=True, eq=False)
+class _Class:
+    device: int
+    multiplicity: int
+    plan: int
+    coordinate: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Ids:
+    of: list[np.ndarray]
+    owns: list[np.ndarray]
+    group_class: list[np.ndarray]
+    total: int
+
+
+@dataclass(slots=True)
+class _Streams:
+    ptr: np.ndarray
+    task: np.ndarray
+    device: np.ndarray
+    names: tuple[str, ...]
+
+
+class _TaskColumns:
+    """Task columns; sends are appended behind the steps."""
+
+    def __init__(self, total: int) -> None:
+        self.kind = np.zeros(total, np.uint8)
+        self.latency_s, self.work, self.release_s = np.zeros(total), np.zeros(total), np.zeros(total)
+        self.segment, self.pattern = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
+        self.op_class = np.zeros(total, np.int16)
+
+    def append(
+        self, count: int, kind: TaskKind, latency_s: float, work: float, pattern: int, op_class: int
+    ) -> np.ndarray:
+        first = len(self.kind)
+        values: dict[str, float] = {
+            "kind": kind, "latency_s": latency_s, "work": work, "release_s": 0.0, "segment": -1, "pattern": pattern,
+            "op_class": op_class,
+        }  # fmt: skip
+        for name, value in values.items():
+            old: np.ndarray = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.full(count, value, old.dtype)]))
+        return np.arange(first, first + count)
+
+
+class _Segments:
+    """The segment table: the segments of every class's plan, priced on its device."""
+
+    def __init__(self, emitter: Emitter, classes: Sequence[_Class]) -> None:
+        cluster = emitter.cluster
+        pricers: dict[str, Pricer] = {}
+        tables: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
+        sizes: list[int] = []
+        work: list[float] = []
+        op_class: list[int] = []
+        self.flop: list[float] = []
+        self.sigma: list[float] = []
+        self.rows: list[OpRow] = []
+        self.base: list[int] = []
+        self.host_s: list[np.ndarray] = []
+        self.number: dict[int, int] = {}
+        for number, rank in enumerate(classes):
+            self.number[id(rank)] = number
+            gpu = cluster.gpu(rank.device)
+            slow = float(cluster.device_slowdown[rank.device])
+            key = (rank.plan, rank.coordinate, gpu.name, slow)
+            if key not in tables:
+                pricer = pricers.setdefault(gpu.name, Pricer(gpu, emitter.precision, emitter.profile))
+                first = len(sizes)
+                host = []
+                for ops in emitter.plans[rank.plan].segments:
+                    launches = 0.0
+                    for op in ops:
+                        price = (
+                            pricer.total(op.kernels)
+                            if op.program is None or op.instruction is None
+                            else pricer.price(op.program, op.instruction, rank.coordinate)
+                        )
+                        work.append(price.time_s * slow)
+                        op_class.append(int(price.compute_class))
+                        self.flop.append(price.flop)
+                        self.sigma.append(price.sigma)
+                        self.rows.append(op)
+                        launches += price.host_s
+                    sizes.append(len(ops))
+                    host.append(launches)
+                tables[key] = (first, np.array(host))
+            base, host_s = tables[key]
+            self.base.append(base)
+            self.host_s.append(host_s)
+        self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        self.work_s = np.array(work, np.float64)
+        self.op_class = np.array(op_class, np.int16)
+        self.total_s = np.add.reduceat(self.work_s, self.ptr[:-1]) if len(sizes) else np.empty(0)
+        self.assumed = {line for pricer in pricers.values() for line in pricer.assumed}

@@ -1,0 +1,122 @@
+"""The execution graph: tasks in columns, and what every task is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from proteus.cluster import Cluster
+from proteus.compiler.chain import Chunk
+from proteus.compiler.fold import Folding
+from proteus.compiler.memory import StaticMemory
+from proteus.compiler.rank_plan import RankPlan
+from proteus.compiler.tables import CommRow, OpRow
+from proteus.htae.tasks import TaskGraph
+from proteus.strategy.schedules.plan import Plan
+from proteus.strategy.tree import StrategyTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankClass:
+    """Ranks with the same program and surroundings, played once.
+
+    Parameters
+    ----------
+    device
+        The representative.
+    multiplicity
+        How many ranks it stands for.
+    plan
+        Pipeline rank, whose :class:`RankPlan` it runs.
+    task_of
+        int32[steps of the plan]: the task of each step.
+    segment_base
+        Row of the segment table at which its plan's segments begin.
+    """
+
+    device: int
+    multiplicity: int
+    plan: int
+    task_of: np.ndarray
+    segment_base: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """What passes between two chunks for every micro-batch, between one class of pairs.
+
+    `tasks` are the sends in micro-batch order.  `kind` is F (towards the next
+    chunk) or B (towards the one before).
+    """
+
+    chunk: int
+    kind: int
+    source: int  # rank class
+    target: int
+    size_bytes: float
+    tasks: np.ndarray
+    pattern: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionGraph:
+    """A compiled strategy.
+
+    Parameters
+    ----------
+    tasks
+        Columns for the engine.
+    plans
+        Per pipeline rank.
+    classes
+        The ranks that are played.
+    op_rows
+        Rows of the segment table, in its order.
+    op_sigma
+        Relative error of each op's time.
+    comm_rows
+        Rows that communication steps refer to.
+    comm_sigma
+        Per communication row the relative error of its time.
+    num_tasks
+        Tasks that the graph stands for, all ranks counted.
+    """
+
+    tree: StrategyTree
+    cluster: Cluster
+    schedule: Plan
+    chunks: tuple[Chunk, ...]
+    plans: tuple[RankPlan, ...]
+    classes: tuple[RankClass, ...]
+    transfers: tuple[Transfer, ...]
+    tasks: TaskGraph
+    folding: Folding
+    op_rows: tuple[OpRow, ...]
+    op_flop: np.ndarray
+    op_sigma: np.ndarray
+    comm_rows: tuple[CommRow, ...]
+    comm_sigma: np.ndarray
+    static: tuple[StaticMemory, ...]
+    stream_names: tuple[str, ...]
+    node_of: Mapping[tuple[str, str], int]
+    num_tasks: int
+    assumptions: tuple[str, ...]
+
+    def describe(self, task: int) -> str:
+        """A task for people: who, what, which micro-batch."""
+        for transfer in self.transfers:
+            at = np.flatnonzero(transfer.tasks == task)
+            if len(at):
+                return f"send of chunk {transfer.chunk} micro-batch {at[0]}"
+        for rank in self.classes:
+            at = np.flatnonzero(rank.task_of == task)
+            if len(at):
+                plan, step = self.plans[rank.plan], int(at[0])
+                if plan.is_comm[step]:
+                    what = self.comm_rows[plan.ref[step]].name
+                else:
+                    what = plan.segments[plan.ref[step]][0].name
+                return f"device {rank.device}: {what} (micro-batch {plan.micro_batch[step]})"
+        return str(task)

@@ -1,0 +1,153 @@
+"""What the steps of a block take and give back of a device's memory.
+
+Autograd keeps the tensors that every op names in ``saves`` from the forward
+to the backward of a micro-batch; everything else lives inside its phase.  The
+transient part of a phase is the peak of its own values by liveness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from proteus.compiler.block import local_numel
+from proteus.compiler.chain import Chunk, Link
+from proteus.compiler.program import BlockProgram
+from proteus.compiler.state import is_held, states
+from proteus.compiler.steps import Phase, reads, writes
+from proteus.costs.precision import Precision
+from proteus.costs.profile import Profile
+from proteus.strategy.config import Training
+from proteus.strategy.schedules.plan import B, F, W
+from proteus.units import DTYPE_BYTES
+
+
+def saved_tensors(program: BlockProgram) -> dict[str, float]:
+    """Bytes of every tensor that autograd keeps of one copy, on the largest rank."""
+    sizes: dict[str, float] = {}
+    for name, layout, element_bytes in program.saved:
+        dims = program.block.tensors[name].dims
+        sizes[name] = local_numel(dims, program.sizes, layout, program.mesh) * element_bytes
+    return sizes
+
+
+class _Key:
+    __slots__ = ("phase", "program")
+
+    def __init__(self, program: BlockProgram, phase: Phase) -> None:
+        self.program, self.phase = program, phase
+
+    def __hash__(self) -> int:
+        return hash((id(self.program), id(self.phase)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.program is self.program and other.phase is self.phase
+
+
+@lru_cache(maxsize=4096)
+def _memory(key: _Key, activation_bytes: float) -> tuple[float, float]:
+    """(kept, transient peak) bytes of a phase."""
+    program, phase = key.program, key.phase
+    kept = saved_tensors(program)
+
+    def size(value: int) -> float:
+        item = program.values[value]
+        tensor = program.block.tensors[item.tensor]
+        if tensor.kind == "parameter" or (not item.is_grad and item.tensor in kept):
+            return 0.0
+        element = activation_bytes if tensor.dtype is None else DTYPE_BYTES[tensor.dtype]
+        return local_numel(tensor.dims, program.sizes, item.layout, program.mesh) * element
+
+    last: dict[int, int] = {}
+    for at, instruction in enumerate(phase.instructions):
+        for value in (*reads(instruction), *writes(instruction)):
+            last[value] = at
+    live: dict[int, float] = {}
+    now = peak = 0.0
+    for at, instruction in enumerate(phase.instructions):
+        for value in writes(instruction):
+            if value not in live:
+                live[value] = size(value)
+                now += live[value]
+        peak = max(peak, now)
+        for value in {*reads(instruction), *writes(instruction)}:
+            if last[value] == at and value in live:
+                now -= live.pop(value)
+    return sum(kept.values()), peak
+
+
+def phase_memory(
+    link: Link,
+    phase: Phase,
+    kind: int,
+    is_split: bool,
+    num_steps: int,
+    num_gathers: int,
+    precision: Precision,
+    profile: Profile,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(bytes taken at the start, bytes given back at the end) of every step."""
+    del profile
+    alloc, free = np.zeros(num_steps), np.zeros(num_steps)
+    if not num_steps:
+        return alloc, free
+    kept, transient = _memory(_Key(link.program, phase), precision.activation_bytes)
+    first, last = min(num_gathers, num_steps - 1), num_steps - 1
+    alloc[first] += transient
+    free[last] += transient
+    if kind == F:
+        alloc[first] += kept
+    elif kind == (W if is_split else B):
+        free[last] += kept
+    if num_gathers:
+        whole = sum(s.numel * precision.activation_bytes for s in states(link) if s.kept["parameter"])
+        alloc[0] += whole
+        free[last] += whole
+    return alloc, free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticMemory:
+    """Bytes that a rank holds during the whole step, by owner."""
+
+    parameter: float
+    gradient: float
+    optimizer: float
+    by_link: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def total(self) -> float:
+        return self.parameter + self.gradient + self.optimizer
+
+
+def static_memory(chunks: Iterable[Chunk], training: Training, precision: Precision) -> StaticMemory:
+    """Parameters, gradients and optimizer state of the chunks of one rank."""
+    parameter = gradient = optimizer = 0.0
+    by_link: dict[int, float] = {}
+    chunks = tuple(chunks)
+    every = [link for chunk in chunks for link in chunk.links]
+    for chunk in chunks:
+        for link in chunk.links:
+            mesh = link.program.mesh
+            for state in states(link):
+                if not is_held(state, every):
+                    continue
+                numel = state.numel * link.count
+                own = {
+                    "parameter": numel * precision.param_bytes / mesh.degree(state.kept["parameter"]),
+                    "gradient": numel * precision.grad_bytes / mesh.degree(state.kept["gradient"]),
+                    "optimizer": numel * precision.state_bytes(training.optimizer) / mesh.degree(state.kept["optimizer"]),
+                }
+                if state.parameter.gradient < 0:
+                    own["gradient"] = own["optimizer"] = 0.0
+                held = {role: 0.0 if role in state.offloaded else size for role, size in own.items()}
+                parameter += held["parameter"]
+                gradient += held["gradient"]
+                optimizer += held["optimizer"]
+                by_link[id(link)] = by_link.get(id(link), 0.0) + sum(held.values())
+    return StaticMemory(
+        parameter=parameter, gradient=gradient, optimizer=optimizer, by_link=tuple(by_link.items())
+    )

@@ -1,0 +1,182 @@
+"""Fourth pass: the steps of a whole chunk, copies of blocks one after another.
+
+A block's phase is a small template; a chunk of 12 equal layers is the
+template repeated with numpy, with edges from what one copy hands over to what
+the next one waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from proteus.compiler.steps import PORT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySteps:
+    """The steps of one copy of a block in one phase, already numbered.
+
+    Parameters
+    ----------
+    is_comm
+        bool[steps].
+    ref
+        int[steps]: segment or communication row.
+    edges
+        int[edges, 2]: (waits for, step); PORT stands for what was handed over.
+    outputs
+        Steps that make what is handed on; PORT where it passes through.
+    gather
+        Step that gathers the parameters, or -1.
+    alloc_bytes, free_bytes
+        float64[steps]: memory taken when a step starts, given back when it ends.
+    """
+
+    is_comm: np.ndarray
+    ref: np.ndarray
+    edges: np.ndarray
+    outputs: tuple[int, ...]
+    gather: int
+    alloc_bytes: np.ndarray
+    free_bytes: np.ndarray
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.is_comm)
+
+    @property
+    def last_compute(self) -> int:
+        found = np.flatnonzero(~self.is_comm)
+        return int(found[-1]) if len(found) else -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkPhase:
+    """The steps of one phase of a chunk for one micro-batch.
+
+    Parameters
+    ----------
+    link, copy
+        int32[steps]: number of the link in the chunk, number of its copy.
+    waits
+        Steps that wait for what the chunk before hands over.
+    outputs
+        Steps that make what is handed to the next chunk.
+    copy_last
+        int64[links][copies]: last compute step of every copy, by link.
+    first_gather
+        Step that gathers the parameters of the first copy, or -1.
+    """
+
+    is_comm: np.ndarray
+    ref: np.ndarray
+    link: np.ndarray
+    copy: np.ndarray
+    edges: np.ndarray
+    waits: np.ndarray
+    outputs: tuple[int, ...]
+    copy_last: tuple[np.ndarray, ...]
+    alloc_bytes: np.ndarray
+    free_bytes: np.ndarray
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.is_comm)
+
+    @property
+    def last_compute(self) -> int:
+        found = np.flatnonzero(~self.is_comm)
+        return int(found[-1]) if len(found) else -1
+
+
+def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) -> ChunkPhase:
+    """The phase of a chunk from the copies of its links.
+
+    Parameters
+    ----------
+    links
+        (template, number of copies), in model order.
+    is_reversed
+        True for the backward: the last copy runs first.
+    """
+    order = range(len(links) - 1, -1, -1) if is_reversed else range(len(links))
+    is_comm, ref, link, copy, alloc, free = [], [], [], [], [], []
+    edges: list[np.ndarray] = []
+    waits: list[np.ndarray] = []
+    copy_last: list[np.ndarray] = [np.empty(0, np.int64)] * len(links)
+    outputs: tuple[int, ...] = (PORT,)
+    prefetch = (-1, -1)  # last compute steps of the copy before last and of the last
+    base = 0
+    for number in order:
+        template, count = links[number]
+        n = template.num_steps
+        if not n:
+            continue
+        at = base + n * np.arange(count)
+        is_comm.append(np.tile(template.is_comm, count))
+        ref.append(np.tile(template.ref, count))
+        link.append(np.full(n * count, number, np.int32))
+        numbers = np.arange(count - 1, -1, -1) if is_reversed else np.arange(count)
+        copy.append(np.repeat(numbers, n).astype(np.int32))
+        alloc.append(np.tile(template.alloc_bytes, count))
+        free.append(np.tile(template.free_bytes, count))
+        inner = template.edges[template.edges[:, 0] != PORT]
+        edges.append((at[:, None, None] + inner[None]).reshape(-1, 2))
+        from_port = template.edges[template.edges[:, 0] == PORT][:, 1]
+        first_waits = at[0] + from_port
+        if outputs == (PORT,):
+            waits.append(first_waits)
+        else:
+            edges.append(_pairs(np.array(outputs), first_waits))
+        own = tuple(o for o in template.outputs if o != PORT)
+        if own and count > 1:
+            later = (at[1:, None] + from_port).reshape(count - 1, -1)
+            made = (at[:-1, None] + np.array(own)).reshape(count - 1, -1)
+            edges.append(
+                np.stack(
+                    [np.repeat(made, later.shape[1], axis=1).ravel(), np.tile(later, (1, made.shape[1])).ravel()], axis=1
+                )
+            )
+        if own:
+            outputs = tuple(int(at[-1]) + o for o in own)
+        last = template.last_compute
+        if template.gather >= 0 and last >= 0:
+            edges.append(_prefetch_edges(at, template.gather, last, prefetch))
+        if last >= 0:
+            ends = at + last
+            copy_last[number] = ends[::-1] if is_reversed else ends
+            prefetch = (int(ends[-2]) if count > 1 else prefetch[1], int(ends[-1]))
+        else:
+            copy_last[number] = np.full(count, -1)
+        base += n * count
+    none = np.empty((0, 2), np.int64)
+    return ChunkPhase(
+        is_comm=_join(is_comm, bool),
+        ref=_join(ref, np.int32),
+        link=_join(link, np.int32),
+        copy=_join(copy, np.int32),
+        edges=np.concatenate(edges) if edges else none,
+        waits=_join(waits, np.int64),
+        outputs=tuple(o for o in outputs if o != PORT),
+        copy_last=tuple(copy_last),
+        alloc_bytes=_join(alloc, np.float64),
+        free_bytes=_join(free, np.float64),
+    )
+
+
+def _prefetch_edges(at: np.ndarray, gather: int, last: int, before: tuple[int, int]) -> np.ndarray:
+    """A copy's parameters are gathered while the copy before it computes, not earlier."""
+    ends = np.concatenate([np.array(before), at + last])[: len(at)]
+    keep = ends >= 0
+    return np.stack([ends[keep], (at + gather)[keep]], axis=1)
+
+
+def _pairs(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return np.stack([np.repeat(sources, len(targets)), np.tile(targets, len(sources))], axis=1)
+
+
+def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype)

@@ -1,0 +1,83 @@
+"""Prices of instructions: the kernels of every op on one rank, in seconds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from proteus.cluster.gpu import Gpu
+from proteus.compiler.chain import op_sizes
+from proteus.compiler.layout import local_chunk
+from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+from proteus.costs.lower import works
+from proteus.costs.ops import OpCosts
+from proteus.costs.overlap import ComputeClass, compute_class
+from proteus.costs.precision import Precision
+from proteus.costs.profile import Profile
+from proteus.costs.work import Access, Family, Phase, Work
+
+_PHASE = {
+    ProgramPhase.FORWARD: Phase.FORWARD,
+    ProgramPhase.RECOMPUTE: Phase.FORWARD,
+    ProgramPhase.INPUT_GRAD: Phase.INPUT_GRAD,
+    ProgramPhase.WEIGHT_GRAD: Phase.WEIGHT_GRAD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One op on one rank: device seconds, what bounds it, host seconds, its error."""
+
+    time_s: float
+    compute_class: ComputeClass
+    host_s: float
+    sigma: float
+    flop: float
+
+
+class Pricer:
+    """Prices for one kind of GPU, precision and framework profile."""
+
+    def __init__(self, gpu: Gpu, precision: Precision, profile: Profile, costs: OpCosts | None = None) -> None:
+        self.gpu = gpu
+        self.precision = precision
+        self.profile = profile
+        self.costs = costs or OpCosts(gpu)
+        self.assumed: set[str] = set()
+
+    def price(self, program: BlockProgram, instruction: Instruction, coordinate: tuple[int, ...]) -> Price:
+        """The price of a computation (or a local move) on the rank at `coordinate`."""
+        match instruction:
+            case Compute():
+                sizes = op_sizes(program, instruction.op, instruction.cut, coordinate)
+                kernels = works(instruction.op, sizes, _PHASE[instruction.phase], self.precision, self.profile)
+            case Accumulate():
+                kernels = (self.addition(program, instruction, coordinate),)
+            case Move():  # a slice is a view, a mask writes nothing
+                kernels = ()
+        return self.total(kernels)
+
+    def addition(self, program: BlockProgram, instruction: Accumulate, coordinate: tuple[int, ...]) -> Work:
+        value = program.values[instruction.target]
+        numel = math.prod(
+            local_chunk(dim, program.sizes[dim], value.layout, program.mesh, coordinate)[1]
+            for dim in program.dims(instruction.target)
+        )
+        adds = len(instruction.sources) - 1
+        moved = 3.0 * adds * numel * self.precision.activation_bytes  # two reads, one write
+        return Work(family=Family.MEMORY, bytes=moved, num_kernels=adds, variant=Access.STREAM)
+
+    def total(self, kernels: tuple[Work, ...]) -> Price:
+        """The price of kernels that run one after another."""
+        time_s, flop, weight = 0.0, 0.0, 0.0
+        longest, bound = -1.0, ComputeClass.MEMORY
+        for work in kernels:
+            found = self.costs.time(work)
+            time_s += found.time_s
+            flop += work.flop
+            weight += found.sigma * found.time_s
+            if found.assumed:
+                self.assumed.add(f"{work.family} on {self.gpu.name}: {found.source}")
+            if found.time_s > longest:
+                longest, bound = found.time_s, compute_class(work)
+        return Price(time_s, bound, self.profile.host_s(kernels), weight / time_s if time_s else 0.0, flop)

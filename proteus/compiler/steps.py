@@ -1,0 +1,143 @@
+"""Third pass: from instructions to steps, the grain at which the engine works.
+
+A *step* is a run of computations on the compute stream with no communication
+in between, or one collective.  As torch issues them, a collective waits for
+everything that its rank had launched before it; a computation waits only for
+the collectives whose results it reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+
+#: "what was handed over": stands for the step that made the block's input
+PORT = -2
+
+STREAMS = ("compute", "tensor", "context", "expert", "gradient", "parameter", "pipeline", "copy")
+_STREAM_OF_AXIS = {"tp": "tensor", "tq": "tensor", "cp": "context", "ep": "expert"}
+
+
+def stream_of(axes: tuple[str, ...]) -> str:
+    """The communicator stream of a collective inside a block."""
+    found = {_STREAM_OF_AXIS.get(name, "tensor") for name in axes}
+    return next(iter(found)) if len(found) == 1 else "tensor"
+
+
+@dataclass(slots=True)
+class Step:
+    """One step of a phase; `instructions` are indexes into :attr:`Phase.instructions`."""
+
+    is_comm: bool
+    instructions: list[int] = field(default_factory=list)
+    preds: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """The steps of one phase (F, B or W) of a block.
+
+    Parameters
+    ----------
+    outputs
+        Steps that make what is handed over (PORT where it is passed through).
+    """
+
+    instructions: tuple[Instruction, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def _phases(key: _ProgramKey, is_split: bool) -> tuple[Phase, Phase, Phase]:
+    program = key.program
+    backward = (*program.recompute, *program.backward)
+    inputs = set(program.inputs)
+    grads = {v for v in (*program.output_grads, program.loss_grad) if v >= 0}
+    forward = _steps(program.forward, inputs, program.outputs)
+    if not is_split:
+        return forward, _steps(backward, grads, program.input_grads), _steps((), set(), ())
+    # what is gathered again for weight gradients alone is gathered when they run
+    early = {v for i in backward if i.phase is not ProgramPhase.WEIGHT_GRAD for v in reads(i)}
+    late = [
+        i.phase is ProgramPhase.WEIGHT_GRAD
+        or (isinstance(i, Move) and i.phase is ProgramPhase.RECOMPUTE and i.target not in early)
+        for i in backward
+    ]
+    first = tuple(i for i, is_late in zip(backward, late, strict=True) if not is_late)
+    rest = tuple(i for i, is_late in zip(backward, late, strict=True) if is_late)
+    return forward, _steps(first, grads, program.input_grads), _steps(rest, set(), ())
+
+
+class _ProgramKey:
+    __slots__ = ("program",)
+
+    def __init__(self, program: BlockProgram) -> None:
+        self.program = program
+
+    def __hash__(self) -> int:
+        return id(self.program)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ProgramKey) and other.program is self.program
+
+
+def phases(program: BlockProgram, is_split: bool) -> tuple[Phase, Phase, Phase]:
+    """Forward, backward and weight-gradient phase of a block.
+
+    Parameters
+    ----------
+    is_split
+        Whether the schedule runs weight gradients as actions of their own;
+        else they are part of the backward and the third phase is empty.
+    """
+    return _phases(_ProgramKey(program), is_split)
+
+
+def reads(instruction: Instruction) -> tuple[int, ...]:
+    """Values that an instruction reads."""
+    match instruction:
+        case Compute():
+            return tuple(v for v in (*instruction.inputs, *instruction.grads_in) if v >= 0)
+        case Move():
+            return (instruction.source,)
+        case Accumulate():
+            return instruction.sources
+
+
+def writes(instruction: Instruction) -> tuple[int, ...]:
+    """Values that an instruction writes."""
+    return instruction.outputs if isinstance(instruction, Compute) else (instruction.target,)
+
+
+def _steps(instructions: tuple[Instruction, ...], handed: set[int], outputs: tuple[int, ...]) -> Phase:
+    steps: list[Step] = []
+    made: dict[int, int] = dict.fromkeys(handed, PORT)
+    waited: set[int] = set()  # comm steps (or PORT) that the compute stream has waited for
+    last_compute = PORT  # before the first own computation: what the block before launched
+    is_open = False
+    for index, instruction in enumerate(instructions):
+        if isinstance(instruction, Move) and not instruction.step.is_local:
+            step = Step(is_comm=True, instructions=[index], preds={last_compute})
+            source = made.get(instruction.source)
+            if source is not None:
+                step.preds.add(source)
+            steps.append(step)
+            made[instruction.target] = len(steps) - 1
+            is_open = False
+            continue
+        need = {made[v] for v in reads(instruction) if v in made}
+        need = {s for s in need if s == PORT or steps[s].is_comm} - waited
+        if need or not is_open:
+            steps.append(Step(is_comm=False, preds=set(need)))
+            waited |= need
+            is_open = True
+            last_compute = len(steps) - 1
+        steps[-1].instructions.append(index)
+        for value in writes(instruction):
+            made[value] = len(steps) - 1
+    return Phase(
+        instructions=instructions, steps=tuple(steps), outputs=tuple(made.get(v, PORT) for v in outputs if v >= 0)
+    )

@@ -1,0 +1,100 @@
+"""Tables that steps refer to: segments of ops, communications, names, tree rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from proteus.compiler.program import BlockProgram, Instruction, Move, ProgramPhase
+from proteus.compiler.steps import stream_of
+from proteus.costs.work import Work
+from proteus.mesh import Mesh
+from proteus.compiler.kinds import SpanKind
+
+_COMM_SPAN = {
+    "tensor": SpanKind.TENSOR_COMM,
+    "context": SpanKind.CONTEXT_COMM,
+    "expert": SpanKind.EXPERT_COMM,
+    "gradient": SpanKind.GRADIENT_COMM,
+    "parameter": SpanKind.PARAMETER_COMM,
+    "pipeline": SpanKind.PIPELINE_COMM,
+}
+_COMPUTE_SPAN = {
+    ProgramPhase.FORWARD: SpanKind.FORWARD,
+    ProgramPhase.RECOMPUTE: SpanKind.RECOMPUTE,
+    ProgramPhase.INPUT_GRAD: SpanKind.BACKWARD,
+    ProgramPhase.WEIGHT_GRAD: SpanKind.WEIGHT_GRAD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """One op of a segment: an instruction of a program, or plain kernels (the optimizer)."""
+
+    program: BlockProgram | None
+    instruction: Instruction | None
+    kernels: tuple[Work, ...]
+    name: str
+    node: int
+    span: SpanKind
+
+
+@dataclass(frozen=True, slots=True)
+class CommRow:
+    """A collective on every group of `axes` of a mesh.
+
+    `key` tells apart meshes on different devices; `members` overrides the
+    groups (tied embeddings join ranks of two chunks).
+    """
+
+    mesh: Mesh
+    axes: tuple[str, ...]
+    kind: str
+    size_bytes: float
+    stream: str
+    name: str
+    node: int
+    span: SpanKind
+    members: int = -1  # row of Tables.members, for groups that are no axis of a mesh
+
+
+@dataclass(slots=True)
+class Tables:
+    """Rows that steps refer to; segments are per pipeline rank."""
+
+    segments: list[list[OpRow]] = field(default_factory=list)
+    comms: list[CommRow] = field(default_factory=list)
+    members: list[np.ndarray] = field(default_factory=list)
+    _comm_at: dict[CommRow, int] = field(default_factory=dict)
+
+    def segment(self, ops: list[OpRow]) -> int:
+        self.segments.append(ops)
+        return len(self.segments) - 1
+
+    def comm(self, row: CommRow) -> int:
+        at = self._comm_at.get(row)
+        if at is None:
+            at = self._comm_at[row] = len(self.comms)
+            self.comms.append(row)
+        return at
+
+    def op_row(self, program: BlockProgram, instruction: Instruction, node: int) -> OpRow:
+        name = f"{instruction.op.name}"
+        return OpRow(program, instruction, (), name, node, _COMPUTE_SPAN[instruction.phase])
+
+    def move_row(self, program: BlockProgram, move: Move, node: int) -> CommRow:
+        axes = tuple(program.mesh.names[a] for a in move.step.axes)
+        stream = stream_of(axes)
+        return CommRow(
+            mesh=program.mesh, axes=axes, kind=move.step.kind, size_bytes=move.size_bytes, stream=stream,
+            name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream],
+        )  # fmt: skip
+
+    def state_row(
+        self, mesh: Mesh, axes: tuple[str, ...], kind: str, size_bytes: float, stream: str, name: str, node: int
+    ) -> CommRow:
+        """A collective on gradients or parameters."""
+        return CommRow(
+            mesh=mesh, axes=axes, kind=kind, size_bytes=size_bytes, stream=stream, name=name, node=node, span=_COMM_SPAN[stream]
+        )

@@ -1,0 +1,257 @@
+"""The result of a simulation: columns, and everything that is read from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proteus.cluster import Cluster
+from proteus.compiler.graph import ExecutionGraph
+from proteus.costs.ops import OpCosts
+from proteus.htae import usage
+from proteus.htae.tasks import Timeline
+from proteus.model.graph import Model
+from proteus.result.memory import MemorySteps, memory_steps
+from proteus.result.metrics import DeviceTimes, device_times
+from proteus.result.spans import Spans
+from proteus.result.timeline import spans_of
+from proteus.strategy.tree import StrategyTree
+from proteus.units import format_bytes, format_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """What the simulation itself took, and how much it stood for."""
+
+    compile_s: float
+    simulate_s: float
+    tasks: int
+    tasks_run: int
+
+
+class Result:
+    """When everything ran, how much memory it took, and why.
+
+    Parameters
+    ----------
+    graph
+        The compiled strategy.
+    timeline
+        The engine's times.
+    timings
+        What the simulation took.
+    """
+
+    def __init__(self, graph: ExecutionGraph, timeline: Timeline, timings: Timings) -> None:
+        self.graph = graph
+        self.timeline = timeline
+        self.timings = timings
+
+    # -- what was simulated --------------------------------------------------
+
+    @property
+    def tree(self) -> StrategyTree:
+        return self.graph.tree
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.graph.cluster
+
+    @property
+    def model(self) -> Model:
+        return self.graph.tree.model
+
+    @property
+    def num_devices(self) -> int:
+        return self.tree.num_devices
+
+    # -- headline -------------------------------------------------------------
+
+    @property
+    def step_time_s(self) -> float:
+        """Time of one training step [s]."""
+        return self.timeline.makespan_s
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.tree.training.global_batch / self.step_time_s if self.step_time_s else 0.0
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens per second of all devices together; None for models without a sequence."""
+        return self.samples_per_s * self.model.seq if self.model.seq > 1 else None
+
+    @property
+    def model_flop(self) -> float:
+        """FLOP of one step by the usual convention: three times the forward matmuls, full attention, no recomputation."""
+        return 3.0 * self.model.flop() * self.tree.training.global_batch
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOP utilisation (PaLM's MFU): `model_flop` over what the devices could have done."""
+        peak = OpCosts(self.cluster.gpu()).peak(self._precision)
+        return self.model_flop / (self.step_time_s * self.num_devices * peak) if self.step_time_s else 0.0
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOP utilisation: what was really computed, recomputation included."""
+        peak = OpCosts(self.cluster.gpu()).peak(self._precision)
+        done = 0.0
+        for rank in self.graph.classes:
+            plan = self.graph.plans[rank.plan]
+            rows = self.graph.tasks.segment[rank.task_of[~plan.is_comm]]
+            ptr = self.graph.tasks.segment_ptr
+            flop = np.concatenate([[0.0], np.cumsum(self.graph.op_flop)])
+            done += rank.multiplicity * float((flop[ptr[rows + 1]] - flop[ptr[rows]]).sum())
+        return done / (self.step_time_s * self.num_devices * peak) if self.step_time_s else 0.0
+
+    @property
+    def _precision(self) -> str:
+        name = self.tree.training.precision
+        return name
+
+    # -- time -----------------------------------------------------------------
+
+    @cached_property
+    def spans(self) -> Spans:
+        """Spans of the devices that were played, sorted by (lane, start)."""
+        return spans_of(self.graph, self.timeline)
+
+    @cached_property
+    def devices(self) -> tuple[DeviceTimes, ...]:
+        """Busy, exposed and bubble of every device that was played."""
+        return device_times(self.spans, self.step_time_s)
+
+    def _mean(self, values: list[float]) -> float:
+        weights = [d.multiplicity for d in self.devices]
+        return math.fsum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
+
+    @property
+    def bubble_fraction(self) -> float:
+        """Part of the step in which a device neither computes nor waits for a transfer; mean over all."""
+        return self._mean([d.bubble_s for d in self.devices]) / self.step_time_s if self.step_time_s else 0.0
+
+    @property
+    def exposed_comm_s(self) -> dict[str, float]:
+        """Communication by kind that computation did not hide [s]; mean over all devices."""
+        kinds = sorted({kind for d in self.devices for kind in d.exposed_s})
+        return {kind: self._mean([d.exposed_s.get(kind, 0.0) for d in self.devices]) for kind in kinds}
+
+    @cached_property
+    def link_utilisation(self) -> np.ndarray:
+        """float64[links of the cluster]: part of its capacity that every link carried over the step."""
+        folding = self.graph.folding
+        used = usage.link_utilisation(self.graph.tasks, self.timeline)
+        found = np.zeros(self.cluster.num_links)
+        found[folding.links] = used[folding.link_class]
+        return found
+
+    # -- memory -----------------------------------------------------------------
+
+    @cached_property
+    def memory_over_time(self) -> dict[int, MemorySteps]:
+        """Live bytes of every device that was played."""
+        return {rank.device: memory_steps(self.graph, self.timeline, n) for n, rank in enumerate(self.graph.classes)}
+
+    @property
+    def peak_memory_bytes(self) -> float:
+        """Most bytes of tensors live at once on any device (what ``max_memory_allocated`` reads)."""
+        return max(steps.peak_bytes for steps in self.memory_over_time.values())
+
+    @property
+    def peak_device(self) -> int:
+        """The device whose memory is fullest."""
+        return max(self.memory_over_time, key=lambda device: self.memory_over_time[device].peak_bytes)
+
+    @property
+    def missing_bytes(self) -> float:
+        """How much more memory the fullest device would need; 0 when it fits."""
+        worst = 0.0
+        for device, steps in self.memory_over_time.items():
+            gpu = self.cluster.gpu(device)
+            worst = max(worst, steps.peak_bytes + steps.reserve_bytes - gpu.memory_bytes)
+        return worst
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device has the memory, the runtime's own reserve included."""
+        return self.missing_bytes <= 0.0
+
+    # -- about itself -------------------------------------------------------------
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What was filled in where the user said nothing, and which curves stood in for others."""
+        training = self.tree.training
+        found = [
+            f"precision {training.precision}, optimizer {training.optimizer}, framework profile {training.profile}",
+            *self.graph.assumptions,
+            *self.cluster.warnings,
+            *training.assumed,
+        ]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The headline as plain values."""
+        return {
+            "step_time_s": self.step_time_s,
+            "samples_per_s": self.samples_per_s,
+            "tokens_per_s": self.tokens_per_s,
+            "mfu": self.mfu,
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "fits": self.fits,
+            "bubble_fraction": self.bubble_fraction,
+            "exposed_comm_s": self.exposed_comm_s,
+            "assumptions": self.assumptions,
+        }
+
+    def explain(self) -> Any:
+        """Why the step takes as long as it does; see :mod:`proteus.result.explain`."""
+        from proteus.result.explain import explain
+
+        return explain(self)
+
+    def to_chrome_trace(self, path: str | Path) -> None:
+        """Write a trace that Perfetto opens (.json or .json.gz)."""
+        from proteus.result.trace import write_chrome_trace
+
+        write_chrome_trace(self, path)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write one offline file with the linked views."""
+        from proteus_widgets.export import write_html
+
+        write_html(self, path)
+
+    def table(self) -> list[tuple[str, str]]:
+        """The lines that a result prints as."""
+        exposed = ", ".join(f"{kind} {format_seconds(s)}" for kind, s in self.exposed_comm_s.items() if s > 0) or "none"
+        verdict = "fits" if self.fits else f"OUT OF MEMORY, {format_bytes(self.missing_bytes)} missing"
+        speed = f"{self.tokens_per_s:,.0f} tokens/s" if self.tokens_per_s else f"{self.samples_per_s:,.1f} samples/s"
+        return [
+            ("strategy", f"{self.tree.mesh!r} {self.tree.schedule.name}"),
+            ("cluster", repr(self.cluster)),
+            ("step time", format_seconds(self.step_time_s)),
+            ("throughput", f"{speed} · MFU {self.mfu:.1%}"),
+            ("peak memory", f"{format_bytes(self.peak_memory_bytes)} of {format_bytes(self.cluster.gpu().memory_bytes)}, {verdict}"),
+            ("bubble", f"{self.bubble_fraction:.1%}"),
+            ("exposed", exposed),
+        ]
+
+    def __repr__(self) -> str:
+        rows = self.table()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join([f"{self.model.name} on {self.num_devices} devices", *(f"  {n:<{width}}  {v}" for n, v in rows)])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        import html
+
+        del include, exclude
+        cells = "".join(f"<tr><th>{html.escape(n)}</th><td>{html.escape(v)}</td></tr>" for n, v in self.table())
+        title = html.escape(f"{self.model.name} on {self.num_devices} devices")
+        return {"text/plain": repr(self), "text/html": f"<table><caption>{title}</caption>{cells}</table>"}

@@ -1,0 +1,299 @@
+"""Recipes: the usual strategies, written as configs that a user could write.
+
+``parallelize`` fills the root of the tree and a few leaves, nothing else;
+every node can be overridden afterwards.
+
+    batch    cut by dp (and ep: expert parallelism re-uses data-parallel ranks)
+    seq      cut by cp everywhere, and by tp where sequence_parallel says so
+    heads, ffn, vocab, ...   cut by tp, as Megatron does it
+    experts  cut by ep
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from proteus.errors import StrategyError, unknown
+from proteus.mesh import Mesh
+from proteus.model.graph import Block, Model, Op, Role
+from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, Memory, ScheduleConfig, Stage, Training
+from proteus.strategy.stages import split_chain
+
+if TYPE_CHECKING:
+    from proteus.strategy.tree import StrategyTree
+
+#: dims that tensor parallelism cuts, in the order in which an op's first match wins
+TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
+#: what ZeRO stage n cuts over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
+ZERO_ROLES: tuple[tuple[str, ...], ...] = ((), ("optimizer",), ("optimizer", "gradient"), ("optimizer", "gradient", "parameter"))
+
+
+def parallelize(
+    tree: StrategyTree,
+    *,
+    dp: int = 1,
+    tp: int = 1,
+    pp: int = 1,
+    cp: int = 1,
+    ep: int = 1,
+    micro_batch: int = 1,
+    global_batch: int | None = None,
+    schedule: str = "1f1b",
+    virtual_stages: int = 1,
+    max_in_flight: int | None = None,
+    layers_per_stage: Sequence[int] | None = None,
+    zero: int = 0,
+    sequence_parallel: bool = False,
+    context: Literal["all_gather", "all_to_all"] = "all_gather",
+    recompute: str = "none",
+    recompute_layers: int | None = None,
+    precision: str = "bf16",
+    optimizer: str = "adam",
+    bucket_bytes: float | None = None,
+    overlap_gradients: bool = True,
+    profile: str = "megatron",
+    offload: Iterable[str] = (),
+) -> StrategyTree:
+    """A new tree with the configs of a usual recipe; configs set before are dropped.
+
+    Parameters
+    ----------
+    dp, tp, pp, cp, ep
+        Data, tensor, pipeline, context and expert degree.  The ranks number
+        dp × tp × pp × cp; ep divides dp.
+    micro_batch, global_batch
+        Samples of a micro-batch on one data-parallel rank, and of a step
+        (default: one micro-batch per pipeline stage and rank).
+    schedule, virtual_stages, max_in_flight, layers_per_stage
+        The pipeline; `layers_per_stage` lists the copies of the main block
+        that each chunk holds.
+    zero
+        0 to 3: optimizer state, gradients, parameters cut over dp and cp.
+    sequence_parallel
+        Norms, dropouts and residuals cut along seq by tp (Korthikanti et al.).
+    context
+        How cp meets attention: gather keys and values, or all_to_all to heads.
+    recompute, recompute_layers
+        none, selective or full; only in the first `recompute_layers` copies
+        of every stage when given.
+    offload
+        Tensor roles kept in host memory: optimizer, parameter, activation.
+
+    Raises
+    ------
+    StrategyError
+        A degree that the model or the batch cannot carry, with the possible ones.
+    """
+    from proteus.strategy.schedule import SCHEDULES, placement
+
+    model = tree.model
+    for name, value in {"dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "virtual_stages": virtual_stages}.items():
+        if not isinstance(value, int) or value < 1:
+            raise StrategyError(f"{name}={value!r}; a degree is a whole number of at least 1")
+    if schedule not in SCHEDULES:
+        raise StrategyError(unknown("schedule", schedule, SCHEDULES))
+    if recompute not in RECOMPUTES:
+        raise StrategyError(unknown("recompute", recompute, RECOMPUTES))
+    if not 0 <= zero <= 3:
+        raise StrategyError(f"zero={zero}; possible: 0, 1, 2, 3")
+    bad = [role for role in offload if role not in TENSOR_ROLES]
+    if bad:
+        raise StrategyError(unknown("tensor role to offload", bad[0], TENSOR_ROLES))
+    check_tensor_degree(model, tp)
+    check_context_degree(model, cp)
+    check_expert_degree(model, ep, dp)
+    batch = micro_batch * dp
+    global_batch = global_batch if global_batch is not None else batch * pp
+    check_batch(global_batch, micro_batch, dp)
+
+    heads, per_head = tensor_axes(model, tp)
+    axes = [("dp", dp // ep), ("ep", ep), ("cp", cp), ("tp", heads), ("tq", per_head)]
+    kept = tuple((name, size) for name, size in axes if size > 1 or name in ("dp", "tp"))
+    stage_mesh = Mesh(kept)
+    ranks = placement(schedule, pp, virtual_stages)
+    chunks = split_chain(model, len(ranks), layers_per_stage)
+    stages = tuple(
+        Stage(blocks=blocks, rank=rank, mesh=stage_mesh, first_device=rank * stage_mesh.size)
+        for blocks, rank in zip(chunks, ranks, strict=True)
+    )
+
+    has = set(stage_mesh.names)
+    data = tuple(name for name in ("dp", "ep") if name in has)
+    tensor = tuple(name for name in ("tp", "tq") if name in has)
+    partition: dict[str, tuple[str, ...]] = {"batch": data}
+    dims = _dims(model)
+    if "cp" in has and "seq" in dims:
+        partition["seq"] = ("cp",)
+    if tp > 1:
+        for dim in TENSOR_DIMS:
+            if dim in dims:
+                partition[dim] = ("tp",) if dim == "kv_heads" and per_head > 1 else tensor
+        if per_head > 1:
+            partition["q_per_kv"] = ("tq",)
+    if ep > 1:
+        partition["experts"] = ("ep",)
+
+    new = tree.cleared().with_mesh(Mesh((("pp", pp), *kept)), stages)
+    new = new.with_schedule(name=schedule, virtual_stages=virtual_stages, max_in_flight=max_in_flight)
+    training = Training(
+        micro_batch=micro_batch,
+        global_batch=global_batch,
+        precision=precision,
+        optimizer=optimizer,
+        overlap_gradients=overlap_gradients,
+        profile=profile,
+        **({} if bucket_bytes is None else {"bucket_bytes": bucket_bytes}),
+    )
+    new = new.with_training(**{name: getattr(training, name) for name in Training.__dataclass_fields__})
+    state_axes = tuple(name for name in ("dp", "ep", "cp") if name in has and stage_mesh.degree(name) > 1)
+    memory = {
+        role: Memory(axes=state_axes if role in ZERO_ROLES[zero] else (), offload=role in set(offload))
+        for role in TENSOR_ROLES
+        if role in ZERO_ROLES[zero] or role in set(offload)
+    }
+    new = new.set("", partition=partition, memory=memory or None, recompute="none" if recompute_layers else recompute)
+    if sequence_parallel and tp > 1:
+        for selector in _sequence_parallel_ops(model):
+            new = new.set(selector, partition={"seq": (*partition.get("seq", ()), *tensor)})
+    if context == "all_to_all" and cp > 1:
+        for selector in _attention_cores(model):
+            new = new.set(selector, partition={"seq": (), "kv_heads": ("cp", *partition.get("kv_heads", ()))})
+    if recompute_layers:
+        for block, copies in _first_copies(model, stages, recompute_layers):
+            new = new.set(f"{block.name}.{block.first + copies[0]}-{block.first + copies[-1]}", recompute=recompute)
+    return _undo_to(new, tree)
+
+
+def _undo_to(new: StrategyTree, before: StrategyTree) -> StrategyTree:
+    """`new` with `before` as the one tree that undo goes back to."""
+    from proteus.strategy.tree import StrategyTree
+
+    return StrategyTree(new.model, _state=new._state, _previous=before)
+
+
+def _dims(model: Model) -> set[str]:
+    return {dim for block in model.blocks for op in block.ops for dim in op.dims}
+
+
+def cut_dims(op: Op) -> set[str]:
+    """The dims of an op that tensor parallelism cuts."""
+    return {dim for dim in (*TENSOR_DIMS, "q_per_kv") if dim in op.dims and op.dims[dim].role is not Role.INDIVISIBLE}
+
+
+def _selector(block: Block, op: Op) -> str:
+    return f"{block.name}.*.{op.name}" if block.indexed else f"{block.name}.{op.name}"
+
+
+def _sequence_parallel_ops(model: Model) -> list[str]:
+    """Ops that tensor parallelism leaves whole and that run per token."""
+    return [
+        _selector(block, op)
+        for block in model.blocks
+        for op in block.ops
+        if not cut_dims(op) and "seq" in op.dims and op.dims["seq"].role is Role.PARALLEL
+    ]
+
+
+def _attention_cores(model: Model) -> list[str]:
+    return [_selector(block, op) for block in model.blocks for op in block.ops if "kv_seq" in op.dims]
+
+
+def _first_copies(model: Model, stages: tuple[Stage, ...], first: int) -> list[tuple[Block, range]]:
+    found = []
+    at = 0
+    for block in model.blocks:
+        for stage in stages:
+            lo, hi = max(stage.blocks[0] - at, 0), min(stage.blocks[1] - at, block.count)
+            if block.indexed and lo < hi:
+                found.append((block, range(lo, min(lo + first, hi))))
+        at += block.count
+    return found
+
+
+# -- what degrees a model can carry --------------------------------------------
+
+
+def _heads(model: Model) -> tuple[int, int]:
+    """Key-value heads and query heads per key-value head of the model; (0, 0) without attention."""
+    kv, per = 0, 1
+    for block in model.blocks:
+        for op in block.ops:
+            if "kv_seq" in op.dims:
+                kv = math.gcd(kv, op.dims["kv_heads"].size)
+                per = op.dims["q_per_kv"].size if "q_per_kv" in op.dims else per
+    return kv, per
+
+
+def tensor_axes(model: Model, tp: int) -> tuple[int, int]:
+    """`tp` as (part that cuts key-value heads, part that cuts the queries of a head).
+
+    Grouped-query attention with more ranks than key-value heads keeps copies
+    of keys and values, as Megatron does; the copies are the second part.
+    """
+    kv, _ = _heads(model)
+    if not kv:
+        return tp, 1
+    first = math.gcd(tp, kv)
+    return first, tp // first
+
+
+def possible_tensor_degrees(model: Model) -> list[int]:
+    """Tensor degrees that divide the heads (or the cut channels) of the model."""
+    kv, per = _heads(model)
+    if kv:
+        heads = kv * per
+        return [t for t in range(1, heads + 1) if heads % t == 0 and per % (t // math.gcd(t, kv)) == 0]
+    sizes = {op.dims[d].size for block in model.blocks for op in block.ops for d in cut_dims(op)}
+    if not sizes:
+        return [1]
+    common = math.gcd(*sizes)
+    return [t for t in range(1, common + 1) if common % t == 0]
+
+
+def check_tensor_degree(model: Model, tp: int) -> None:
+    possible = possible_tensor_degrees(model)
+    if tp in possible:
+        return
+    kv, per = _heads(model)
+    what = f"{kv * per} attention heads" if kv and kv * per % tp else (
+        f"{kv} key-value heads of {per} queries each" if kv else "the dims that tensor parallelism cuts"
+    )
+    raise StrategyError(f"tp={tp} does not divide {what}; possible: {', '.join(map(str, possible))}")
+
+
+def check_context_degree(model: Model, cp: int) -> None:
+    if cp > 1 and model.seq % (2 * cp):
+        possible = [c for c in range(1, 65) if c == 1 or model.seq % (2 * c) == 0]
+        raise StrategyError(
+            f"cp={cp} needs seq={model.seq} to be a multiple of 2·cp={2 * cp} (each rank takes an early and a late part); "
+            f"possible: {', '.join(map(str, possible))}"
+        )
+
+
+def num_experts(model: Model) -> int:
+    return max((op.dims["experts"].size for b in model.blocks for op in b.ops if "experts" in op.dims), default=0)
+
+
+def check_expert_degree(model: Model, ep: int, dp: int) -> None:
+    if ep == 1:
+        return
+    experts = num_experts(model)
+    possible = [e for e in range(1, max(experts, 1) + 1) if experts % e == 0 and dp % e == 0] if experts else [1]
+    if ep not in possible:
+        reason = f"{experts} experts and dp={dp}" if experts else "a model without experts"
+        raise StrategyError(f"ep={ep} does not fit {reason}; possible: {', '.join(map(str, possible))}")
+
+
+def check_batch(global_batch: int, micro_batch: int, dp: int) -> None:
+    """Raise unless the global batch is a whole number of micro-batches."""
+    unit = micro_batch * dp
+    if global_batch >= 1 and micro_batch >= 1 and global_batch % unit == 0:
+        return
+    below = global_batch // unit * unit
+    near = [str(b) for b in (below, below + unit) if b > 0]
+    raise StrategyError(
+        f"global_batch={global_batch} is not a multiple of micro_batch × dp = {micro_batch} × {dp} = {unit}; "
+        f"nearest: {', '.join(near)}"
+    )

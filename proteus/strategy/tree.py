@@ -1,0 +1,413 @@
+"""The strategy tree: a value that says how a model is spread over devices.
+
+The tree mirrors the module hierarchy of the model.  It is stored as the
+model plus the configs of the nodes that say something; everything else is
+propagated when it is compiled.  Trees are frozen: every change gives a new
+tree that remembers the one before (:meth:`StrategyTree.undo`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from proteus.errors import StrategyError, context
+from proteus.mesh import Mesh
+from proteus.model.graph import Block, Model, Op
+from proteus.strategy.config import RECOMPUTES, Memory, NodeConfig, ScheduleConfig, Stage, Training
+from proteus.strategy.select import check_selector, match_block, segments_of
+
+RowKind = Literal["model", "stage", "block", "module", "op"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRow:
+    """A line of the tree as people see it, equal blocks of a stage grouped.
+
+    `parent` is the id of the row above in the hierarchy, -1 for the model.
+    `path` is a selector that names exactly this row.
+    """
+
+    id: int
+    parent: int
+    path: str
+    label: str
+    kind: RowKind
+    count: int = 1
+    stage: int = -1
+    badges: tuple[str, ...] = ()
+    partition: str = ""
+    memory: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRun:
+    """Neighbouring copies of one block with equal configs, in one stage."""
+
+    block: Block
+    copies: range
+    chunk: int
+    entries: tuple[tuple[str, NodeConfig], ...]
+
+    @property
+    def path(self) -> str:
+        if not self.block.indexed:
+            return self.block.name
+        first, last = (self.block.first + i for i in (self.copies[0], self.copies[-1]))
+        return f"{self.block.name}.{first}" if first == last else f"{self.block.name}.{first}-{last}"
+
+    def config(self, op: Op) -> NodeConfig:
+        """What the tree says for an op: the nearest node that speaks wins."""
+        merged = NodeConfig()
+        for selector, config in self.entries:
+            found = match_block(selector, self.block)
+            if found is not None and found.covers_op(op.name):
+                merged = config.over(merged)
+        return merged
+
+    def key(self) -> tuple[Any, ...]:
+        return (self.block.name, tuple((selector_tail(s, self.block), c.key()) for s, c in self.entries))
+
+
+def selector_tail(selector: str, block: Block) -> tuple[str, ...]:
+    found = match_block(selector, block)
+    return found.tail if found else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    mesh: Mesh
+    stages: tuple[Stage, ...]
+    schedule: ScheduleConfig
+    training: Training
+    configs: tuple[tuple[str, NodeConfig], ...]
+
+
+class StrategyTree:
+    """A strategy for one model.
+
+    Parameters
+    ----------
+    model
+        The model to spread.
+
+    Examples
+    --------
+    >>> import proteus as pt
+    >>> tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=2, tp=2, global_batch=8)
+    >>> tree.mesh
+    mesh(pp=1, dp=2, tp=2)
+    >>> tree.set("layers.3.mlp.fc1", partition={"ffn": ()}).diff(tree)
+    ['layers.3.mlp.fc1: - → {ffn: -}']
+    """
+
+    __slots__ = ("_previous", "_state", "model")
+
+    def __init__(self, model: Model, *, _state: _State | None = None, _previous: StrategyTree | None = None) -> None:
+        whole = Mesh((("dp", 1),))
+        self.model = model
+        self._state = _state or _State(
+            mesh=whole,
+            stages=(Stage(blocks=(0, model.num_blocks), rank=0, mesh=whole, first_device=0),),
+            schedule=ScheduleConfig(),
+            training=Training(),
+            configs=(),
+        )
+        self._previous = _previous
+
+    # -- what it says -----------------------------------------------------
+
+    @property
+    def mesh(self) -> Mesh:
+        """Axes over all devices, pipeline first."""
+        return self._state.mesh
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Chunks of the chain of blocks, in model order."""
+        return self._state.stages
+
+    @property
+    def schedule(self) -> ScheduleConfig:
+        return self._state.schedule
+
+    @property
+    def training(self) -> Training:
+        return self._state.training
+
+    @property
+    def configs(self) -> tuple[tuple[str, NodeConfig], ...]:
+        """(selector, config) of the nodes that say something, in order."""
+        return self._state.configs
+
+    @property
+    def num_devices(self) -> int:
+        return max(stage.first_device + stage.mesh.size for stage in self.stages)
+
+    @property
+    def num_pipeline_ranks(self) -> int:
+        return 1 + max(stage.rank for stage in self.stages)
+
+    @property
+    def samples_per_micro_batch(self) -> int:
+        """Samples that pass a stage together: micro-batch times batch degree."""
+        root = dict(self.configs).get("", NodeConfig())
+        axes = (root.partition or {}).get("batch", ())
+        stage = self.stages[0].mesh
+        return self.training.micro_batch * stage.degree(tuple(a for a in axes if a in stage.names))
+
+    @property
+    def num_micro_batches(self) -> int:
+        samples = self.samples_per_micro_batch
+        if self.training.global_batch % samples:
+            raise StrategyError(
+                f"global_batch={self.training.global_batch} is not a multiple of micro_batch × batch degree = {samples}; "
+                f"nearest: {samples * max(1, self.training.global_batch // samples)}, "
+                f"{samples * (self.training.global_batch // samples + 1)}"
+            )
+        return self.training.global_batch // samples
+
+    def runs(self) -> tuple[BlockRun, ...]:
+        """The chain of blocks, cut where the stage or the configs change."""
+        found: list[BlockRun] = []
+        position = 0
+        ordered = sorted(self.configs, key=lambda item: len(segments_of(item[0])))
+        borders = [(stage.blocks, chunk) for chunk, stage in enumerate(self.stages)]
+        for block in self.model.blocks:
+            matched = [(item, found_) for item in ordered if (found_ := match_block(item[0], block)) is not None]
+            cuts = {0, block.count}
+            for (first, last), _ in borders:
+                cuts.update(edge - position for edge in (first, last) if 0 < edge - position < block.count)
+            for _, where in matched:
+                if where.copies is not None:
+                    cuts.update((where.copies.start, where.copies.stop))
+            edges = sorted(cuts)
+            for first, last in zip(edges, edges[1:], strict=False):
+                chunk = next(c for (lo, hi), c in borders if lo <= position + first < hi)
+                entries = tuple(item for item, where in matched if where.covers(first))
+                run = BlockRun(block=block, copies=range(first, last), chunk=chunk, entries=entries)
+                before = found[-1] if found else None
+                if before and before.block is block and before.chunk == chunk and before.key() == run.key():
+                    run = replace(run, copies=range(before.copies.start, last))
+                    found.pop()
+                found.append(run)
+            position += block.count
+        return tuple(found)
+
+    # -- changes, each giving a new tree ----------------------------------
+
+    def _with(self, **changes: Any) -> StrategyTree:
+        return StrategyTree(self.model, _state=replace(self._state, **changes), _previous=self)
+
+    def set(
+        self,
+        selector: str,
+        *,
+        partition: Mapping[str, tuple[str, ...] | str] | None = None,
+        memory: Mapping[str, Memory] | None = None,
+        recompute: str | None = None,
+        exchange: str | None = None,
+    ) -> StrategyTree:
+        """Give the nodes named by `selector` a config, on top of what they said.
+
+        Parameters
+        ----------
+        selector
+            See :mod:`proteus.strategy.select`; ``""`` is the whole model.
+        partition
+            dim → mesh axes that cut it; an empty tuple leaves it whole.
+        memory
+            parameter, gradient, optimizer or activation → :class:`Memory`.
+        recompute
+            none, selective or full.
+        exchange
+            all_gather or ring, where attention is cut along ``seq``.
+
+        Raises
+        ------
+        StrategyError
+            No such node, no such axis, no such dim, an axis used twice.
+        """
+        with context(selector or "model"):
+            check_selector(selector, self.model)
+            cut = None if partition is None else {d: (a,) if isinstance(a, str) else tuple(a) for d, a in partition.items()}
+            self._check_axes(selector, cut or {}, memory or {})
+            if recompute is not None and recompute not in RECOMPUTES:
+                raise StrategyError(f"recompute={recompute!r}; choose from {', '.join(RECOMPUTES)}")
+            new = NodeConfig(partition=cut, memory=memory, recompute=recompute, exchange=exchange)  # type: ignore[arg-type]
+        configs = dict(self.configs)
+        configs[selector] = new.over(configs.get(selector, NodeConfig()))
+        return self._with(configs=tuple(configs.items()))
+
+    def unset(self, selector: str) -> StrategyTree:
+        """Forget what the node named by `selector` says."""
+        if selector not in dict(self.configs):
+            raise StrategyError(f"{selector or 'model'} has no config of its own")
+        return self._with(configs=tuple(item for item in self.configs if item[0] != selector))
+
+    def _check_axes(self, selector: str, cut: Mapping[str, tuple[str, ...]], memory: Mapping[str, Memory]) -> None:
+        axes = {name for stage in self.stages for name in stage.mesh.names}
+        dims = {
+            dim
+            for block in self.model.blocks
+            if (found := match_block(selector, block))
+            for op in block.ops
+            if found.covers_op(op.name)
+            for dim in op.dims
+        }
+        used: dict[str, str] = {}
+        for dim, names in cut.items():
+            if dim not in dims:
+                raise StrategyError(f"no op here has a dim {dim!r}; dims: {', '.join(sorted(dims))}")
+            for name in names:
+                if name not in axes:
+                    raise StrategyError(f"{dim}: mesh axis {name!r} does not exist; axes: {', '.join(sorted(axes))}")
+                if name in used and selector:
+                    raise StrategyError(f"axis {name!r} cuts both {used[name]} and {dim}; an axis cuts one dim of an op")
+                used[name] = dim
+        for role, kept in memory.items():
+            bad = [name for name in kept.axes if name not in axes]
+            if bad:
+                raise StrategyError(f"{role}: mesh axis {bad[0]!r} does not exist; axes: {', '.join(sorted(axes))}")
+
+    def with_training(self, **changes: Any) -> StrategyTree:
+        """Change batch sizes, precision, optimizer or framework profile."""
+        return self._with(training=replace(self.training, **changes))
+
+    def with_schedule(self, **changes: Any) -> StrategyTree:
+        """Change the pipeline schedule."""
+        return self._with(schedule=replace(self.schedule, **changes))
+
+    def with_mesh(self, mesh: Mesh, stages: tuple[Stage, ...]) -> StrategyTree:
+        """Set the devices: the whole mesh and the stages on it.
+
+        Raises
+        ------
+        StrategyError
+            When the stages do not cover the chain of blocks once, in order.
+        """
+        at = 0
+        for number, stage in enumerate(stages):
+            if stage.blocks[0] != at or stage.blocks[1] <= at:
+                raise StrategyError(
+                    f"stage {number} holds blocks {stage.blocks}, expected to begin at {at}; stages cover the chain in order"
+                )
+            at = stage.blocks[1]
+        if at != self.model.num_blocks:
+            raise StrategyError(f"the stages end at block {at}, the model has {self.model.num_blocks}")
+        return self._with(mesh=mesh, stages=stages)
+
+    def cleared(self) -> StrategyTree:
+        """The same model without any config."""
+        return StrategyTree(self.model, _previous=self)
+
+    def undo(self) -> StrategyTree:
+        """The tree before the last change; itself when there was none."""
+        return self._previous or self
+
+    def parallelize(self, **degrees: Any) -> StrategyTree:
+        """Write the configs of a usual recipe; see :func:`strategy.recipe.parallelize`."""
+        from proteus.strategy.recipe import parallelize
+
+        return parallelize(self, **degrees)
+
+    # -- reading it -------------------------------------------------------
+
+    def __getitem__(self, selector: str) -> Selection:
+        check_selector(selector, self.model)
+        return Selection(tree=self, selector=selector)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StrategyTree) and self.model.name == other.model.name and self._state == other._state
+
+    def __hash__(self) -> int:
+        return hash((self.model.name, self.mesh, self.stages, self.schedule, self.training, len(self.configs)))
+
+    def diff(self, other: StrategyTree) -> list[str]:
+        """One line for everything in which this tree differs from `other`."""
+        lines = []
+        for name in ("mesh", "stages", "schedule", "training"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                lines.append(f"{name}: {theirs!r} → {mine!r}")
+        here, there = dict(self.configs), dict(other.configs)
+        for selector in sorted({*here, *there}):
+            mine, theirs = here.get(selector, NodeConfig()), there.get(selector, NodeConfig())
+            if mine.key() != theirs.key():
+                lines.append(f"{selector or 'model'}: {theirs!r} → {mine!r}")
+        return lines
+
+    def rows(self) -> list[TreeRow]:
+        """The tree as lines, equal blocks of a stage grouped."""
+        from proteus.strategy.rows import tree_rows
+
+        return tree_rows(self)
+
+    def to_yaml(self) -> str:
+        """The tree as YAML text; :meth:`from_yaml` reads it back."""
+        from proteus.strategy.yaml_io import to_yaml
+
+        return to_yaml(self)
+
+    @staticmethod
+    def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") -> StrategyTree:
+        """Read a tree from YAML text.
+
+        Parameters
+        ----------
+        model
+            Needed when the text names a model that is not in the zoo.
+        source
+            Name of the file, for error messages.
+        """
+        from proteus.strategy.yaml_io import from_yaml
+
+        return from_yaml(text, model=model, source=source)
+
+    def __repr__(self) -> str:
+        training = self.training
+        head = (
+            f"StrategyTree({self.model.name} on {self.mesh!r}, {self.schedule.name}, "
+            f"{training.global_batch} samples a step in {training.micro_batch}s, {training.precision})"
+        )
+        lines = [f"  {row.label}" for row in ()]
+        for selector, config in self.configs:
+            lines.append(f"  {selector or 'model'}: {config!r}")
+        return "\n".join([head, *lines])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The nodes that a selector names, ready to be read or changed."""
+
+    tree: StrategyTree
+    selector: str
+    _: None = field(default=None, repr=False)
+
+    @property
+    def paths(self) -> list[str]:
+        """Full paths of the ops it covers, runs of equal blocks as ranges."""
+        found = []
+        for run in self.tree.runs():
+            where = match_block(self.selector, run.block)
+            if where is None or (where.copies is not None and not set(where.copies) & set(run.copies)):
+                continue
+            found.extend(f"{run.path}.{op.name}" for op in run.block.ops if where.covers_op(op.name))
+        return found
+
+    def config(self) -> dict[str, NodeConfig]:
+        """What the tree says for every op it covers (before propagation)."""
+        return {
+            f"{run.path}.{op.name}": run.config(op)
+            for run in self.tree.runs()
+            for op in run.block.ops
+            if f"{run.path}.{op.name}" in set(self.paths)
+        }
+
+    def set(self, **changes: Any) -> StrategyTree:
+        """:meth:`StrategyTree.set` on these nodes."""
+        return self.tree.set(self.selector, **changes)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{path}: {config!r}" for path, config in self.config().items())
