@@ -15,6 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
+from proteus.costs.gemm import TILES, GemmCurve
 from proteus.units import GB
 
 #: relative error added for a curve of another dtype, and of another chip; from
@@ -160,4 +161,16 @@ def borrowed_factor(chip: str, gpu_name: str, generation: str) -> float:
     lender = _table("curves")["curves"].get(chip, {}).get("gemm", {}).get("half")
     if own == chip or lender is None:
         return 1.0
-    return float(find("gemm", "half", gpu_name, generation).params[0] / lender["params"]["eff"])
+    mine = find("gemm", "half", gpu_name, generation).params
+    return large_share(mine) / large_share(tuple(lender["params"].values()))
+
+
+def large_share(gemm_params: tuple[float, ...]) -> float:
+    """Share of the peak that a large product reaches, by its curve.
+
+    >>> large_share(GemmCurve(0.9, 2e-6, 100, 0.0, 0.8, 0.5, 4, 2e-6))
+    0.9
+    """
+    curve = GemmCurve(*gemm_params)
+    tile_m, tile_n = TILES[0]
+    return curve.eff / (1.0 + curve.tile_cost * (1.0 / tile_m + 1.0 / tile_n))

@@ -58,6 +58,8 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
     match op.kind:
         case OpKind.RESHAPE | OpKind.SELECT:
             return ()
+        case OpKind.ACTIVATION if profile.fused_norm_activation and op.attrs.get("function") == "relu":
+            return ()
         case OpKind.ACTIVATION:
             return (stream(first + out if forward else out + 2.0 * first),)
         case OpKind.ADD:

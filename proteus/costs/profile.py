@@ -43,6 +43,8 @@ class Profile:
         passes in fp32.
     fused_add_norm
         The residual add is part of the norm's kernel, which saves one read.
+    fused_norm_activation
+        A ReLU after a batch norm, and the add between, are part of its kernel.
     fused_rope
         Rotary embedding in one pass over q and k; else slices and concats.
     fused_permute
@@ -70,6 +72,7 @@ class Profile:
     fused_dropout_add: bool
     norm: Norm
     fused_add_norm: bool
+    fused_norm_activation: bool
     fused_rope: bool
     fused_permute: bool
     fused_cross_entropy: bool
