@@ -45,7 +45,31 @@ def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str
     [2.0, 2.0]
     """
     validate(graph, describe)
-    num_streams = graph.num_streams
+    world = build_world(graph, record)
+    while not kernel.play_world(world):
+        log = np.empty(2 * len(world.log), kernel.ENTRY)
+        log[: len(world.log)] = world.log
+        world = world._replace(log=log)
+    start_s, end_s = world.tasks["start_s"].copy(), world.tasks["end_s"].copy()
+    if not end_s.max(initial=0.0) < np.inf:
+        raise SimulationError(explain_stuck(graph, world.tasks["waits"] == 0, end_s, describe))
+    cause = columns.causes_of(
+        start_s, end_s, graph.priority, graph.pred_ptr, graph.pred, graph.stream_ptr, graph.stream_task
+    )
+    log = world.log[: world.clock[0]["log_size"]]
+    return Timeline(
+        start_s=start_s,
+        end_s=end_s,
+        cause=cause,
+        rate_task=log["task"].astype(np.int32),
+        rate_time_s=log["time_s"].copy(),
+        rate=log["rate"].copy(),
+    )
+
+
+def build_world(graph: TaskGraph, record: bool) -> kernel.World:
+    """The records that the kernel plays on, at time zero."""
+    num_streams, num_links = graph.num_streams, len(graph.link_capacity_Bps)
     num_devices = int(graph.stream_device.max()) + 1 if num_streams else 0
     succ_ptr, succ = columns.transpose(graph.pred_ptr, graph.pred, graph.num_tasks)
     on_ptr, on = columns.transpose(graph.stream_ptr, graph.stream_task, graph.num_tasks)
@@ -79,39 +103,43 @@ def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str
         succ_ptr,
     )
     slots, nodes = kernel.slot_records(num_slots, tasks, patterns)
-    log = kernel.play_records(
-        tasks,
-        slots,
-        nodes,
-        patterns,
-        rows,
-        first_run,
-        runs,
-        succ,
-        on,
-        graph.stream_ptr,
-        graph.stream_task,
-        graph.stream_device,
-        device_ptr,
-        device_stream,
-        graph.link_capacity_Bps,
-        graph.compute_slowdown,
-        graph.comm_slowdown,
-        record,
-    )
-    start_s, end_s = tasks["start_s"].copy(), tasks["end_s"].copy()
-    if not end_s.max(initial=0.0) < np.inf:
-        raise SimulationError(explain_stuck(graph, tasks["waits"] == 0, end_s, describe))
-    cause = columns.causes_of(
-        start_s, end_s, graph.priority, graph.pred_ptr, graph.pred, graph.stream_ptr, graph.stream_task
-    )
-    return Timeline(
-        start_s=start_s,
-        end_s=end_s,
-        cause=cause,
-        rate_task=log["task"].astype(np.int32),
-        rate_time_s=log["time_s"].copy(),
-        rate=log["rate"].copy(),
+    streams = np.zeros(num_streams, kernel.STREAM)
+    streams["device"], streams["runs"] = graph.stream_device, -1
+    streams["place"], streams["end"] = graph.stream_ptr[:-1], graph.stream_ptr[1:]
+    devices = np.zeros(num_devices, kernel.DEVICE)
+    devices["first"], devices["end"] = device_ptr[:-1], device_ptr[1:]
+    links = np.zeros(num_links, kernel.LINK)
+    links["capacity_Bps"], links["head"] = graph.link_capacity_Bps, -1
+    return kernel.World(
+        tasks=tasks,
+        slots=slots,
+        streams=streams,
+        devices=devices,
+        links=links,
+        nodes=nodes,
+        patterns=patterns,
+        rows=rows,
+        first_run=first_run,
+        runs=runs,
+        on=on,
+        succ=succ,
+        stream_task=graph.stream_task,
+        device_stream=device_stream,
+        interacts=(graph.comm_slowdown > 0).any(axis=1) | (graph.compute_slowdown > 0).any(axis=0),
+        compute_slowdown=graph.compute_slowdown,
+        comm_slowdown=graph.comm_slowdown,
+        beside=np.zeros((num_slots, graph.comm_slowdown.shape[1]), np.int32),
+        ready=kernel.stack(np.flatnonzero(tasks["waits"] == 0), num_slots),
+        begun=kernel.stack((), num_slots),
+        ended=kernel.stack((), num_slots),
+        touched=kernel.stack((), num_slots),
+        touched_compute=kernel.stack((), num_slots),
+        members=np.empty(num_slots, np.int32),
+        found=np.empty(num_links, np.int32),
+        fair_Bps=np.zeros(num_slots),
+        bracket=kernel.empty_bracket(num_slots),
+        log=np.empty(2 * num_slots + 1024 if record else 0, kernel.ENTRY),
+        clock=np.zeros(1, kernel.CLOCK),
     )
 
 
@@ -120,9 +148,9 @@ def is_warm() -> bool:
 
     A hint for people: numba itself decides what it can load.
     """
-    folder = Path(kernel.play_records.stats.cache_path or ".")
+    folder = Path(kernel.play_world.stats.cache_path or ".")
     source = Path(kernel.__file__)
-    indexes = folder.glob(f"{source.stem}.play_records-*.nbi")
+    indexes = folder.glob(f"{source.stem}.play_world-*.nbi")
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in indexes)
 
 
@@ -140,7 +168,7 @@ def warm_up(announce: Callable[[str], None] | None = None) -> float:
     float
         How long it took [s].
     """
-    is_cold = not kernel.play_records.signatures and not is_warm()
+    is_cold = not kernel.play_world.signatures and not is_warm()
     if is_cold and announce:
         announce("compiling the engine, once for this installation (about ten seconds) ...")
     begin_s = time.perf_counter()

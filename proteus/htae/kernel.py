@@ -15,8 +15,8 @@ lies in one record of 64 bytes, which is one line of the processor's cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -64,11 +64,54 @@ STREAM = np.dtype([("device", "i4"), ("place", "i4"), ("end", "i4"), ("runs", "i
 DEVICE = np.dtype([("first", "i4"), ("end", "i4"), ("flows", "i4"), ("computes", "i4")], align=True)
 MATCH = np.dtype([("time_s", "f8"), ("slot", "i8")], align=True)
 ENTRY = np.dtype([("time_s", "f8"), ("rate", "f8"), ("task", "i8")], align=True)
+CLOCK = np.dtype([("now_s", "f8"), ("log_size", "i8"), ("mark", "i4")], align=True)
+
+
+class World(NamedTuple):
+    """Everything the play reads and writes, so that its steps can be functions of one argument."""
+
+    tasks: np.ndarray  # TASK
+    slots: np.ndarray  # SLOT
+    streams: np.ndarray  # STREAM
+    devices: np.ndarray  # DEVICE
+    links: np.ndarray  # LINK
+    nodes: np.ndarray  # NODE: the flows of each link, as linked lists; a slot owns those from its `node` on
+    patterns: np.ndarray  # PATTERN
+    rows: np.ndarray  # ROW: the links of the patterns
+    first_run: np.ndarray  # int32[segments]
+    runs: np.ndarray  # RUN
+    on: np.ndarray  # int32: the streams of every task
+    succ: np.ndarray  # int32: the tasks that wait for every task
+    stream_task: np.ndarray  # int32: the tasks of every stream
+    device_stream: np.ndarray  # int32: the streams of every device
+    interacts: np.ndarray  # bool[comm classes]: whether it slows compute or is slowed by it
+    compute_slowdown: np.ndarray  # float64[compute classes, comm classes]
+    comm_slowdown: np.ndarray  # float64[comm classes, compute classes]
+    beside: np.ndarray  # int32[slots, compute classes]: how many ops of each class run beside a flow
+    ready: np.ndarray  # stack of tasks that can start
+    begun: np.ndarray  # stack of slots whose latency has passed
+    ended: np.ndarray  # stack of slots whose task is over
+    touched: np.ndarray  # stack of slots: flows whose rate may change
+    touched_compute: np.ndarray  # stack of slots: compute ops whose rate may change
+    members: np.ndarray  # int32[slots]: scratch of the solver
+    found: np.ndarray  # int32[links]: scratch of the solver
+    fair_Bps: np.ndarray  # float64[slots]: what the solver found
+    bracket: np.ndarray  # MATCH: the tournament, its leaves in the second half
+    log: np.ndarray  # ENTRY
+    clock: np.ndarray  # CLOCK, one record: where the play stands
+
+
+def quick(function: F) -> F:
+    """Compile without reference counts, which cost more than the work itself; so nothing is allocated inside."""
+    try:
+        return cast(F, njit(cache=True, _nrt=False, error_model="numpy")(function))
+    except RuntimeError:  # no folder that can be written: compile in every process
+        return cast(F, njit(_nrt=False, error_model="numpy")(function))
 
 
 def inline(function: F) -> F:
-    """Compile into its callers."""
-    return cast(F, njit(forceinline=True, error_model="numpy")(function))
+    """The same, compiled into its callers."""
+    return cast(F, njit(forceinline=True, _nrt=False, error_model="numpy")(function))
 
 
 # -- before the play ---------------------------------------------------------------------------------
@@ -195,6 +238,23 @@ def slot_records(num_slots: int, tasks: np.ndarray, patterns: np.ndarray) -> tup
 # -- the tournament, stacks and marks ----------------------------------------------------------------
 
 
+def stack(values: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
+    """A stack keeps its size in its first element."""
+    out = np.zeros(size + 1, np.int32)
+    out[0] = len(values)
+    out[1 : 1 + len(values)] = values
+    return out
+
+
+def empty_bracket(num_slots: int) -> np.ndarray:
+    """A tournament in which nobody has an event."""
+    half = 1 << max(0, num_slots - 1).bit_length()
+    bracket = np.empty(2 * half, MATCH)
+    bracket["time_s"] = _INF
+    bracket["slot"] = np.maximum(0, np.arange(2 * half) - half)
+    return bracket
+
+
 @inline
 def schedule(bracket: np.ndarray, slot: int, time_s: float) -> None:
     """Give `slot` the time of its next event and replay its matches; the next event of all stands in row 1."""
@@ -213,82 +273,76 @@ def schedule(bracket: np.ndarray, slot: int, time_s: float) -> None:
 
 
 @inline
-def push(stack: np.ndarray, value: int) -> None:
-    """A stack keeps its size in its first element."""
-    stack[0] += 1
-    stack[stack[0]] = value
+def push(values: np.ndarray, value: int) -> None:
+    values[0] += 1
+    values[values[0]] = value
 
 
 @inline
-def pop(stack: np.ndarray) -> int:
-    stack[0] -= 1
-    value: int = stack[stack[0] + 1]
+def pop(values: np.ndarray) -> int:
+    values[0] -= 1
+    value: int = values[values[0] + 1]
     return value
 
 
 @inline
-def touch(slots: np.ndarray, touched: np.ndarray, slot: int, why: int) -> None:
-    """Have the rate of `slot` looked at when the instant is over."""
-    if why == _COMPUTE_RATE:
-        if not slots[slot].stale & _COMPUTE_RATE:
-            push(touched, slot)
-    elif not slots[slot].stale & (_BESIDE | _LINKS):
-        push(touched, slot)
-    slots[slot].stale |= why
+def touch_flow(w: World, slot: int, why: int) -> None:
+    """Have the rate of a flow looked at when the instant is over."""
+    if not w.slots[slot].stale & (_BESIDE | _LINKS):
+        push(w.touched, slot)
+    w.slots[slot].stale |= why
 
 
 @inline
-def move_beside(
-    slots: np.ndarray,
-    streams: np.ndarray,
-    devices: np.ndarray,
-    device_stream: np.ndarray,
-    beside: np.ndarray,
-    touched: np.ndarray,
-    device: int,
-    old: int,
-    new: int,
-) -> None:
-    """Tell the flows of `device` that a compute op of class `old` has given way to one of class `new` (-1: none)."""
-    for j in range(devices[device].first, devices[device].end):
-        other = streams[device_stream[j]].runs
-        if other >= 0 and slots[other].phase == _FLOWS:
-            if old >= 0:
-                beside[other, old] -= 1
-            if new >= 0:
-                beside[other, new] += 1
-            touch(slots, touched, other, _BESIDE)
+def touch_compute(w: World, slot: int) -> None:
+    """Have the rate of a compute op looked at when the instant is over."""
+    if not w.slots[slot].stale & _COMPUTE_RATE:
+        push(w.touched_compute, slot)
+    w.slots[slot].stale |= _COMPUTE_RATE
 
 
 @inline
-def log_rate(log: np.ndarray, size: np.ndarray, task: int, time_s: float, rate: float) -> None:
-    log[size[0]].task, log[size[0]].time_s, log[size[0]].rate = task, time_s, rate
-    size[0] += 1
+def move_beside(w: World, where: int, old: int, new: int) -> None:
+    """Tell the flows of a device that a compute op of class `old` has given way to one of class `new` (-1: none)."""
+    device = w.devices[where]
+    if device.flows > 0:
+        for j in range(device.first, device.end):
+            other = w.streams[w.device_stream[j]].runs
+            if other >= 0 and w.slots[other].phase == _FLOWS:
+                if old >= 0:
+                    w.beside[other, old] -= 1
+                if new >= 0:
+                    w.beside[other, new] += 1
+                touch_flow(w, other, _BESIDE)
 
 
 @inline
-def room_for(log: np.ndarray, size: np.ndarray, more: int) -> np.ndarray:
-    """The log, copied to twice its size where `more` entries do not fit."""
-    if size[0] + more <= len(log):
-        return log
-    larger = np.empty(2 * (size[0] + more), ENTRY)
-    larger[: size[0]] = log[: size[0]]
-    return larger
+def set_rate(w: World, slot: int, rate: float, now: float) -> None:
+    """Settle the work done so far and go on at `rate`."""
+    state = w.slots[slot]
+    if now > state.since_s:
+        state.left = max(0.0, state.left - state.rate * (now - state.since_s))
+    state.since_s, state.rate = now, rate
+    if len(w.log) > 0:
+        clock = w.clock[0]
+        entry = w.log[clock.log_size]
+        entry.task, entry.time_s, entry.rate = state.task, now, rate
+        clock.log_size += 1
 
 
 # -- max-min fair rates ------------------------------------------------------------------------------
 
 
-@jit
+@quick
 def fill(
-    members: np.ndarray,
-    num_members: int,
-    found: np.ndarray,
-    num_found: int,
     slots: np.ndarray,
     patterns: np.ndarray,
     rows: np.ndarray,
     links: np.ndarray,
+    members: np.ndarray,
+    num_members: int,
+    found: np.ndarray,
+    num_found: int,
     fair_Bps: np.ndarray,
 ) -> None:
     """Progressive filling: the max-min fair rates of the slots `members` over the links `found`.
@@ -337,397 +391,303 @@ def fill(
                 link.taken = 0
 
 
-@jit
-def max_min_rows(
-    ptr: np.ndarray, link: np.ndarray, count: np.ndarray, cap_Bps: np.ndarray, capacity_Bps: np.ndarray
-) -> np.ndarray:
-    """Max-min fair rates of all rows of a CSR of flows at once."""
-    n, num_links = len(cap_Bps), len(capacity_Bps)
-    slots, patterns = np.zeros(n, SLOT), np.zeros(n, PATTERN)
-    rows, links = np.zeros(len(link), ROW), np.zeros(num_links, LINK)
-    for i in range(n):
-        slots[i].cap_Bps, slots[i].pattern = cap_Bps[i], i
-        patterns[i].first, patterns[i].end = ptr[i], ptr[i + 1]
-    for i in range(num_links):
-        links[i].left_Bps = capacity_Bps[i]
-    for j in range(len(link)):
-        rows[j].link, rows[j].count = link[j], count[j]
-        links[link[j]].weight += count[j]
-    fair_Bps = np.zeros(n)
-    members, found = np.arange(n).astype(np.int32), np.arange(num_links).astype(np.int32)
-    fill(members, n, found, num_links, slots, patterns, rows, links, fair_Bps)
-    return fair_Bps
+@inline
+def gather(w: World, seed: int) -> tuple[int, int]:
+    """All slots that share links with `seed`, directly or through others, and those links, made ready to fill."""
+    mark = w.clock[0].mark
+    w.members[0] = seed
+    w.slots[seed].mark = mark
+    num_members, num_found, m = 1, 0, 0
+    while m < num_members:
+        pattern = w.patterns[w.slots[w.members[m]].pattern]
+        m += 1
+        for j in range(pattern.first, pattern.end):
+            row = w.rows[j]
+            link = w.links[row.link]
+            if link.mark != mark:
+                link.mark = mark
+                w.found[num_found] = row.link
+                num_found += 1
+                link.left_Bps, link.weight = link.capacity_Bps, 0
+                node = link.head
+                while node >= 0:
+                    other = w.nodes[node].slot
+                    if w.slots[other].mark != mark:
+                        w.slots[other].mark = mark
+                        w.members[num_members] = other
+                        num_members += 1
+                    node = w.nodes[node].next
+            link.weight += row.count
+    return num_members, num_found
 
 
 # -- the play ----------------------------------------------------------------------------------------
 
 
 @inline
-def end_task(
-    now: float,
-    slot: int,
-    tasks: np.ndarray,
-    slots: np.ndarray,
-    streams: np.ndarray,
-    devices: np.ndarray,
-    links: np.ndarray,
-    nodes: np.ndarray,
-    patterns: np.ndarray,
-    rows: np.ndarray,
-    on: np.ndarray,
-    succ: np.ndarray,
-    stream_task: np.ndarray,
-    device_stream: np.ndarray,
-    interacts: np.ndarray,
-    beside: np.ndarray,
-    touched: np.ndarray,
-    touched_compute: np.ndarray,
-    ready: np.ndarray,
-) -> None:
-    """End the task of `slot`: leave its links and devices, and let start what waited for it."""
-    state = slots[slot]
-    task = tasks[state.task]
-    task.end_s = now
+def leave(w: World, slot: int) -> None:
+    """Take what `slot` works on off its links and devices."""
+    state = w.slots[slot]
     if state.phase == _FLOWS:
-        pattern = patterns[state.pattern]
+        pattern = w.patterns[state.pattern]
         for j in range(pattern.end - pattern.first):
-            node, link = nodes[state.node + j], links[rows[pattern.first + j].link]
+            node, link = w.nodes[state.node + j], w.links[w.rows[pattern.first + j].link]
             if node.prev >= 0:
-                nodes[node.prev].next = node.next
+                w.nodes[node.prev].next = node.next
             else:
                 link.head = node.next
             if node.next >= 0:
-                nodes[node.next].prev = node.prev
+                w.nodes[node.next].prev = node.prev
             if link.head >= 0:
-                touch(slots, touched, nodes[link.head].slot, _LINKS)
-        if interacts[state.op_class]:
+                touch_flow(w, w.nodes[link.head].slot, _LINKS)
+        if w.interacts[state.op_class]:
+            task = w.tasks[state.task]
             for i in range(task.on, task.on_end):
-                streams[on[i]].runs = -1
-                device = devices[streams[on[i]].device]
+                w.streams[w.on[i]].runs = -1
+                device = w.devices[w.streams[w.on[i]].device]
                 device.flows -= 1
                 if device.computes > 0:
                     for j in range(device.first, device.end):
-                        other = streams[device_stream[j]].runs
-                        if other >= 0 and slots[other].phase == _COMPUTES:
-                            touch(slots, touched_compute, other, _COMPUTE_RATE)
-            for c in range(beside.shape[1]):
-                beside[slot, c] = 0
-    elif state.phase == _COMPUTES and slot < len(streams):
-        streams[slot].runs = -1
-        where = streams[slot].device
-        devices[where].computes -= 1
-        if devices[where].flows > 0:
-            move_beside(slots, streams, devices, device_stream, beside, touched, where, state.op_class, -1)
-    state.phase = _IDLE
+                        other = w.streams[w.device_stream[j]].runs
+                        if other >= 0 and w.slots[other].phase == _COMPUTES:
+                            touch_compute(w, other)
+            for c in range(w.beside.shape[1]):
+                w.beside[slot, c] = 0
+    elif state.phase == _COMPUTES and slot < len(w.streams):
+        w.streams[slot].runs = -1
+        where = w.streams[slot].device
+        w.devices[where].computes -= 1
+        move_beside(w, where, state.op_class, -1)
+
+
+@inline
+def release(w: World, index: int) -> None:
+    """One thing that task `index` waits for is over."""
+    task = w.tasks[index]
+    task.waits -= 1
+    if task.waits == 0:
+        push(w.ready, index)
+
+
+@inline
+def end_task(w: World, slot: int, now: float) -> None:
+    """End the task of `slot` and release those that waited for it."""
+    leave(w, slot)
+    w.slots[slot].phase = _IDLE
+    task = w.tasks[w.slots[slot].task]
+    task.end_s = now
     for i in range(task.on, task.on_end):
-        stream = streams[on[i]]
+        stream = w.streams[w.on[i]]
         stream.place += 1
         if stream.place < stream.end:
-            other = stream_task[stream.place]
-            tasks[other].waits -= 1
-            if tasks[other].waits == 0:
-                push(ready, other)
+            release(w, w.stream_task[stream.place])
     for i in range(task.succ, task.succ_end):
-        other = succ[i]
-        tasks[other].waits -= 1
-        if tasks[other].waits == 0:
-            push(ready, other)
+        release(w, w.succ[i])
 
 
 @inline
-def begin_work(
-    now: float,
-    slot: int,
-    tasks: np.ndarray,
-    slots: np.ndarray,
-    streams: np.ndarray,
-    devices: np.ndarray,
-    links: np.ndarray,
-    nodes: np.ndarray,
-    patterns: np.ndarray,
-    rows: np.ndarray,
-    on: np.ndarray,
-    device_stream: np.ndarray,
-    first_run: np.ndarray,
-    runs: np.ndarray,
-    interacts: np.ndarray,
-    beside: np.ndarray,
-    touched: np.ndarray,
-    touched_compute: np.ndarray,
-    bracket: np.ndarray,
-) -> None:
-    """The latency of the task of `slot` has passed: enter its links and devices."""
-    state = slots[slot]
-    task = tasks[state.task]
-    state.left, state.since_s, state.target = task.work, now, 0.0
-    if task.kind == _HOST:
-        state.phase = _HOSTS
-        schedule(bracket, slot, now + task.work)
-    elif task.kind == _COMPUTE:
-        state.phase, state.rate, state.run, state.op_class = _COMPUTES, 1.0, -1, task.op_class
-        if task.row >= 0:
-            state.run = first_run[task.row]
-            while runs[state.run].left_s >= task.work:  # ops without work at its beginning
-                state.run += 1
-            state.op_class = runs[state.run].op_class
-        schedule(bracket, slot, now + task.work)
-        if slot < len(streams):
-            streams[slot].runs = slot
-            where = streams[slot].device
-            devices[where].computes += 1
-            if devices[where].flows > 0:
-                touch(slots, touched_compute, slot, _COMPUTE_RATE)
-                move_beside(slots, streams, devices, device_stream, beside, touched, where, -1, state.op_class)
+def start_task(w: World, index: int, now: float) -> None:
+    """Start a task; its latency begins, after its launch."""
+    task = w.tasks[index]
+    state = w.slots[task.home]
+    state.task, state.phase = index, _LATENCY
+    task.start_s = max(now, task.start_s)
+    if task.start_s + task.latency_s > now:
+        schedule(w.bracket, task.home, task.start_s + task.latency_s)
     else:
-        state.phase, state.rate, state.pattern, state.op_class = _FLOWS, 0.0, task.row, task.op_class
-        touch(slots, touched, slot, _LINKS)
-        pattern = patterns[task.row]
-        for j in range(pattern.end - pattern.first):
-            i = state.node + j
-            link = links[rows[pattern.first + j].link]
-            nodes[i].next, nodes[i].prev = link.head, -1
-            if link.head >= 0:
-                nodes[link.head].prev = i
-            link.head = i
-        if interacts[task.op_class]:
-            for i in range(task.on, task.on_end):
-                streams[on[i]].runs = slot
-                device = devices[streams[on[i]].device]
-                device.flows += 1
-                if device.computes > 0:
-                    for j in range(device.first, device.end):
-                        o = streams[device_stream[j]].runs
-                        if o < 0 or slots[o].phase != _COMPUTES:
-                            continue
-                        other = slots[o]
-                        if device.flows == 1 and other.run >= 0:  # it ran as one event: at which op is it now?
-                            left = other.left - other.rate * (now - other.since_s)
-                            while runs[other.run].left_s > 0.0 and runs[other.run].left_s >= left:
-                                other.run += 1
-                            other.op_class = runs[other.run].op_class
-                        beside[slot, other.op_class] += 1
-                        touch(slots, touched_compute, o, _COMPUTE_RATE)
+        push(w.begun, task.home)
 
 
 @inline
-def gather(
-    seed: int,
-    mark: int,
-    members: np.ndarray,
-    found: np.ndarray,
-    slots: np.ndarray,
-    links: np.ndarray,
-    nodes: np.ndarray,
-    patterns: np.ndarray,
-    rows: np.ndarray,
-) -> tuple[int, int]:
-    """All slots that share links with `seed`, directly or through others, and those links, made ready to fill."""
-    members[0] = seed
-    slots[seed].mark = mark
-    num_members, num_found, m = 1, 0, 0
-    while m < num_members:
-        pattern = patterns[slots[members[m]].pattern]
-        m += 1
-        for j in range(pattern.first, pattern.end):
-            link = links[rows[j].link]
-            if link.mark != mark:
-                link.mark = mark
-                found[num_found] = rows[j].link
-                num_found += 1
-                link.left_Bps, link.weight = link.capacity_Bps, 0
-                node = link.head
-                while node >= 0:
-                    other = nodes[node].slot
-                    if slots[other].mark != mark:
-                        slots[other].mark = mark
-                        members[num_members] = other
-                        num_members += 1
-                    node = nodes[node].next
-            link.weight += rows[j].count
-    return num_members, num_found
+def begin_compute(w: World, slot: int, now: float) -> None:
+    state = w.slots[slot]
+    task = w.tasks[state.task]
+    state.phase, state.rate, state.run, state.op_class = _COMPUTES, 1.0, -1, task.op_class
+    if task.row >= 0:
+        state.run = w.first_run[task.row]
+        while w.runs[state.run].left_s >= task.work:  # ops without work at its beginning
+            state.run += 1
+        state.op_class = w.runs[state.run].op_class
+    schedule(w.bracket, slot, now + task.work)
+    if slot < len(w.streams):
+        w.streams[slot].runs = slot
+        where = w.streams[slot].device
+        w.devices[where].computes += 1
+        if w.devices[where].flows > 0:
+            touch_compute(w, slot)
+            move_beside(w, where, -1, state.op_class)
 
 
-@jit
-def play_records(
-    tasks: np.ndarray,
-    slots: np.ndarray,
-    nodes: np.ndarray,
-    patterns: np.ndarray,
-    rows: np.ndarray,
-    first_run: np.ndarray,
-    runs: np.ndarray,
-    succ: np.ndarray,
-    on: np.ndarray,
-    stream_ptr: np.ndarray,
-    stream_task: np.ndarray,
-    stream_device: np.ndarray,
-    device_ptr: np.ndarray,
-    device_stream: np.ndarray,
-    capacity_Bps: np.ndarray,
-    compute_slowdown: np.ndarray,
-    comm_slowdown: np.ndarray,
-    record: bool,
-) -> np.ndarray:
-    """Play all tasks: sets ``start_s`` and ``end_s`` of the records and returns the log of rates."""
-    num_slots, num_comm, num_compute = len(slots), comm_slowdown.shape[0], comm_slowdown.shape[1]
-    streams = np.empty(len(stream_device), STREAM)
-    for i in range(len(streams)):
-        streams[i].device, streams[i].runs = stream_device[i], -1
-        streams[i].place, streams[i].end = stream_ptr[i], stream_ptr[i + 1]
-    devices = np.zeros(len(device_ptr) - 1, DEVICE)
-    for i in range(len(devices)):
-        devices[i].first, devices[i].end = device_ptr[i], device_ptr[i + 1]
-    links = np.zeros(len(capacity_Bps), LINK)
-    for i in range(len(links)):
-        links[i].capacity_Bps, links[i].head = capacity_Bps[i], -1
-    # communications of these classes slow compute or are slowed by it; `beside` counts what runs beside each flow
-    interacts = np.zeros(num_comm, np.bool_)
-    for k in range(num_comm):
-        interacts[k] = np.any(comm_slowdown[k] > 0) or np.any(compute_slowdown[:, k] > 0)
-    beside = np.zeros((num_slots, num_compute), np.int32)
-    # stacks of what the instant brings
-    ready, begun = np.zeros(num_slots + 1, np.int32), np.zeros(num_slots + 1, np.int32)
-    ended = np.zeros(num_slots + 1, np.int32)
-    touched, touched_compute = np.zeros(num_slots + 1, np.int32), np.zeros(num_slots + 1, np.int32)
-    members, found = np.empty(num_slots, np.int32), np.empty(len(links), np.int32)
-    fair_Bps = np.zeros(num_slots)
-    mark = 0
-    log, log_size = np.empty(1024 if record else 0, ENTRY), np.zeros(1, np.int64)
-    half = 1
-    while half < num_slots:
-        half *= 2
-    bracket = np.empty(2 * half, MATCH)
-    for i in range(2 * half):
-        bracket[i].time_s, bracket[i].slot = _INF, max(0, i - half)
+@inline
+def begin_flow(w: World, slot: int, now: float) -> None:
+    state = w.slots[slot]
+    task = w.tasks[state.task]
+    state.phase, state.rate, state.pattern, state.op_class = _FLOWS, 0.0, task.row, task.op_class
+    touch_flow(w, slot, _LINKS)
+    pattern = w.patterns[task.row]
+    for j in range(pattern.end - pattern.first):
+        i = state.node + j
+        link = w.links[w.rows[pattern.first + j].link]
+        w.nodes[i].next, w.nodes[i].prev = link.head, -1
+        if link.head >= 0:
+            w.nodes[link.head].prev = i
+        link.head = i
+    if not w.interacts[task.op_class]:
+        return
+    for i in range(task.on, task.on_end):
+        w.streams[w.on[i]].runs = slot
+        device = w.devices[w.streams[w.on[i]].device]
+        device.flows += 1
+        if device.computes > 0:
+            for j in range(device.first, device.end):
+                index = w.streams[w.device_stream[j]].runs
+                if index < 0 or w.slots[index].phase != _COMPUTES:
+                    continue
+                other = w.slots[index]
+                if device.flows == 1 and other.run >= 0:  # it ran as one event: at which op is it now?
+                    left = other.left - other.rate * (now - other.since_s)
+                    while w.runs[other.run].left_s > 0.0 and w.runs[other.run].left_s >= left:
+                        other.run += 1
+                    other.op_class = w.runs[other.run].op_class
+                w.beside[slot, other.op_class] += 1
+                touch_compute(w, index)
 
-    for i in range(len(tasks)):
-        if tasks[i].waits == 0:
-            push(ready, i)
-    now = 0.0
-    while True:
+
+@inline
+def begin_work(w: World, slot: int, now: float) -> None:
+    """The latency of the task of `slot` has passed."""
+    state = w.slots[slot]
+    task = w.tasks[state.task]
+    if not task.work > 0.0:
+        push(w.ended, slot)
+        return
+    state.left, state.since_s, state.target = task.work, now, 0.0
+    if task.kind == _COMPUTE:
+        begin_compute(w, slot, now)
+    elif task.kind == _HOST:
+        state.phase = _HOSTS
+        schedule(w.bracket, slot, now + task.work)
+    else:
+        begin_flow(w, slot, now)
+
+
+@inline
+def next_run(w: World, slot: int, now: float) -> None:
+    """A run of ops is over; the next one has another class."""
+    state = w.slots[slot]
+    old = state.op_class
+    state.left, state.since_s = state.target, now
+    while w.runs[state.run].left_s >= state.left:
+        state.run += 1
+    state.op_class = w.runs[state.run].op_class
+    touch_compute(w, slot)
+    move_beside(w, w.streams[slot].device, old, state.op_class)
+
+
+@inline
+def rate_compute(w: World, slot: int, now: float) -> None:
+    """The rate of a compute op beside what communicates on its device, and its next event."""
+    state = w.slots[slot]
+    state.stale &= ~_COMPUTE_RATE
+    if state.phase != _COMPUTES:
+        return
+    device = w.devices[w.streams[slot].device]
+    slowdown, target = 0.0, 0.0
+    if device.flows > 0:
+        for j in range(device.first, device.end):
+            other = w.streams[w.device_stream[j]].runs
+            if other >= 0 and w.slots[other].phase == _FLOWS:
+                slowdown = max(slowdown, w.compute_slowdown[state.op_class, w.slots[other].op_class])
+        if state.run >= 0:
+            target = w.runs[state.run].left_s
+    rate = 1.0 / (1.0 + slowdown)
+    if rate != state.rate:
+        set_rate(w, slot, rate, now)
+    state.target = target
+    schedule(w.bracket, slot, max(now, state.since_s + (state.left - target) / rate))
+
+
+@inline
+def limit_flow(w: World, slot: int) -> bool:
+    """Set the cap of a flow; True when rates must be worked out again."""
+    state = w.slots[slot]
+    why = state.stale & _LINKS
+    state.stale &= _COMPUTE_RATE
+    if state.phase != _FLOWS:
+        return False
+    slowdown = 0.0
+    if w.interacts[state.op_class]:
+        for c in range(w.beside.shape[1]):
+            if w.beside[slot, c] > 0:
+                slowdown = max(slowdown, w.comm_slowdown[state.op_class, c])
+    pattern = w.patterns[state.pattern]
+    cap_Bps = min(pattern.cap_Bps / (1.0 + slowdown), pattern.limit_Bps)
+    # a cap that did not bind and does not bind now changes nothing
+    is_free = state.rate < state.cap_Bps and state.rate <= cap_Bps
+    is_needed = why != 0 or (cap_Bps != state.cap_Bps and not is_free)
+    state.cap_Bps = cap_Bps
+    return is_needed
+
+
+@inline
+def rate_flows(w: World, seed: int, now: float) -> None:
+    """The rates of all flows that depend on each other through links with that of `seed`, and their next events."""
+    num_members, num_found = gather(w, seed)
+    if num_members == 1:
+        fair_Bps = w.slots[seed].cap_Bps
+        for i in range(num_found):
+            link = w.links[w.found[i]]
+            fair_Bps = min(fair_Bps, link.capacity_Bps / link.weight)
+        w.fair_Bps[seed] = fair_Bps
+    else:
+        fill(w.slots, w.patterns, w.rows, w.links, w.members, num_members, w.found, num_found, w.fair_Bps)
+    for m in range(num_members):
+        slot = w.members[m]
+        if w.fair_Bps[slot] != w.slots[slot].rate:
+            set_rate(w, slot, w.fair_Bps[slot], now)
+            schedule(w.bracket, slot, now + w.slots[slot].left / w.slots[slot].rate)
+
+
+@quick
+def play_world(w: World) -> bool:
+    """Play until nothing happens any more; False when the log has no room for another instant."""
+    clock = w.clock[0]
+    while clock.now_s < _INF:
+        now = clock.now_s
+        if len(w.log) > 0 and clock.log_size + len(w.slots) > len(w.log):
+            return False
         # 1. the events of this instant
-        while bracket[1].time_s == now:
-            slot = bracket[1].slot
-            state = slots[slot]
-            schedule(bracket, slot, _INF)
-            if state.phase == _LATENCY:
-                push(begun, slot)
-            elif state.target == 0.0:
-                push(ended, slot)
-            else:  # a run of ops is over, the next one has another class
-                state.left, state.since_s, old = state.target, now, state.op_class
-                while runs[state.run].left_s >= state.left:
-                    state.run += 1
-                state.op_class = runs[state.run].op_class
-                touch(slots, touched_compute, slot, _COMPUTE_RATE)
-                move_beside(
-                    slots, streams, devices, device_stream, beside, touched, streams[slot].device, old, state.op_class
-                )
-
-        # 2. ends, starts and beginnings of work, until nothing more happens at this instant
-        while ended[0] + ready[0] + begun[0] > 0:
-            while ended[0] > 0:
-                end_task(
-                    now, pop(ended), tasks, slots, streams, devices, links, nodes, patterns, rows, on, succ,
-                    stream_task, device_stream, interacts, beside, touched, touched_compute, ready,
-                )  # fmt: skip
-            while ready[0] > 0:
-                i = pop(ready)
-                task = tasks[i]
-                slots[task.home].task, slots[task.home].phase = i, _LATENCY
-                task.start_s = max(now, task.start_s)
-                if task.start_s + task.latency_s > now:
-                    schedule(bracket, task.home, task.start_s + task.latency_s)
-                else:
-                    push(begun, task.home)
-            while begun[0] > 0:
-                slot = pop(begun)
-                if not tasks[slots[slot].task].work > 0.0:
-                    slots[slot].phase = _LATENCY  # it never works, so it leaves nothing when it ends
-                    push(ended, slot)
-                    continue
-                begin_work(
-                    now, slot, tasks, slots, streams, devices, links, nodes, patterns, rows, on, device_stream,
-                    first_run, runs, interacts, beside, touched, touched_compute, bracket,
-                )  # fmt: skip
-
-        # 3. rates of compute ops beside communication
-        if record:
-            log = room_for(log, log_size, touched_compute[0])
-        while touched_compute[0] > 0:
-            slot = pop(touched_compute)
-            state = slots[slot]
-            state.stale &= ~_COMPUTE_RATE
-            if state.phase != _COMPUTES:
-                continue
-            device = devices[streams[slot].device]
-            slowdown, target = 0.0, 0.0
-            if device.flows > 0:
-                for j in range(device.first, device.end):
-                    other = streams[device_stream[j]].runs
-                    if other >= 0 and slots[other].phase == _FLOWS:
-                        slowdown = max(slowdown, compute_slowdown[state.op_class, slots[other].op_class])
-                if state.run >= 0:
-                    target = runs[state.run].left_s
-            rate = 1.0 / (1.0 + slowdown)
-            if rate != state.rate:
-                state.left = max(0.0, state.left - state.rate * (now - state.since_s))
-                state.since_s, state.rate = now, rate
-                if record:
-                    log_rate(log, log_size, state.task, now, rate)
-            state.target = target
-            schedule(bracket, slot, max(now, state.since_s + (state.left - target) / rate))
-
-        # 4. rates of flows: first all caps, then each component of links and flows that was touched
-        mark += 1
-        num_seeds = 0
-        for i in range(1, touched[0] + 1):
-            slot = touched[i]
-            state = slots[slot]
-            why = state.stale
-            state.stale &= _COMPUTE_RATE
-            if state.phase != _FLOWS:
-                continue
-            slowdown = 0.0
-            if interacts[state.op_class]:
-                for c in range(num_compute):
-                    if beside[slot, c] > 0:
-                        slowdown = max(slowdown, comm_slowdown[state.op_class, c])
-            pattern = patterns[state.pattern]
-            cap = min(pattern.cap_Bps / (1.0 + slowdown), pattern.limit_Bps)
-            was_bound = state.rate >= state.cap_Bps or state.rate > cap
-            if why & _LINKS or (cap != state.cap_Bps and was_bound):
-                num_seeds += 1
-                touched[num_seeds] = slot
-            state.cap_Bps = cap
-        touched[0] = 0
-        for i in range(1, num_seeds + 1):
-            if slots[touched[i]].mark == mark:
-                continue
-            num_members, num_found = gather(touched[i], mark, members, found, slots, links, nodes, patterns, rows)
-            if num_members == 1:
-                state = slots[members[0]]
-                fair = state.cap_Bps
-                for j in range(num_found):
-                    fair = min(fair, links[found[j]].capacity_Bps / links[found[j]].weight)
-                fair_Bps[members[0]] = fair
+        while w.bracket[1].time_s == now:
+            slot = w.bracket[1].slot
+            schedule(w.bracket, slot, _INF)
+            if w.slots[slot].phase == _LATENCY:
+                push(w.begun, slot)
+            elif w.slots[slot].target > 0.0:
+                next_run(w, slot, now)
             else:
-                fill(members, num_members, found, num_found, slots, patterns, rows, links, fair_Bps)
-            if record:
-                log = room_for(log, log_size, num_members)
-            for m in range(num_members):
-                state = slots[members[m]]
-                rate = fair_Bps[members[m]]
-                if rate == state.rate:
-                    continue
-                if now > state.since_s:
-                    state.left = max(0.0, state.left - state.rate * (now - state.since_s))
-                state.since_s, state.rate = now, rate
-                if record:
-                    log_rate(log, log_size, state.task, now, rate)
-                schedule(bracket, members[m], now + state.left / rate)
-
+                push(w.ended, slot)
+        # 2. ends, starts and beginnings of work, until nothing more happens at this instant
+        while w.ended[0] + w.ready[0] + w.begun[0] > 0:
+            while w.ended[0] > 0:
+                end_task(w, pop(w.ended), now)
+            while w.ready[0] > 0:
+                start_task(w, pop(w.ready), now)
+            while w.begun[0] > 0:
+                begin_work(w, pop(w.begun), now)
+        # 3. rates of compute ops beside communication
+        while w.touched_compute[0] > 0:
+            rate_compute(w, pop(w.touched_compute), now)
+        # 4. rates of flows: first all caps, then each component of links and flows that was touched
+        clock.mark += 1
+        num_seeds = 0
+        for i in range(1, w.touched[0] + 1):
+            if limit_flow(w, w.touched[i]):
+                num_seeds += 1
+                w.touched[num_seeds] = w.touched[i]
+        w.touched[0] = 0
+        for i in range(1, num_seeds + 1):
+            if w.slots[w.touched[i]].mark != clock.mark:
+                rate_flows(w, w.touched[i], now)
         # 5. on to the next instant
-        if bracket[1].time_s == _INF:
-            return log[: log_size[0]]
-        now = bracket[1].time_s
+        clock.now_s = w.bracket[1].time_s
+    return True

@@ -104,5 +104,14 @@ def max_min(
     """
     from proteus.htae import kernel  # numba takes long to import
 
-    rate: np.ndarray = kernel.max_min_rows(ptr, link, count, cap_Bps, capacity_Bps)
-    return rate
+    num_tasks, num_links = len(cap_Bps), len(capacity_Bps)
+    slots, patterns = np.zeros(num_tasks, kernel.SLOT), np.zeros(num_tasks, kernel.PATTERN)
+    rows, links = np.zeros(len(link), kernel.ROW), np.zeros(num_links, kernel.LINK)
+    slots["cap_Bps"], slots["pattern"] = cap_Bps, np.arange(num_tasks)
+    patterns["first"], patterns["end"] = ptr[:-1], ptr[1:]
+    rows["link"], rows["count"] = link, count
+    links["left_Bps"], links["weight"] = capacity_Bps, np.bincount(link, count, minlength=num_links)
+    members, found = np.arange(num_tasks, dtype=np.int32), np.arange(num_links, dtype=np.int32)
+    fair_Bps = np.zeros(num_tasks)
+    kernel.fill(slots, patterns, rows, links, members, num_tasks, found, num_links, fair_Bps)
+    return fair_Bps
