@@ -108,10 +108,6 @@ def gemm(folder: Path) -> list[Samples]:
         if "accumulate=True" in row.notes:
             out = 8.0  # reads and writes an fp32 sum
         batch, m, n, k = float(row.b), float(row.m), float(row.n), float(row.k)
-        if row.op == "grouped_gemm":
-            dtype_key = "grouped"
-        else:
-            dtype_key = dtype
         if row.gpu == "P100" and dtype == "fp16":
             continue  # stored as fp16, multiplied as fp32
         moved = batch * ((m * k + k * n) * size + m * n * out)
