@@ -118,7 +118,7 @@ def gemm(folder: Path) -> list[Samples]:
         found.append(
             _row(
                 gpu,
-                dtype_key,
+                dtype,
                 row.source,
                 row.time_us * 1e-6,
                 [batch, m, n, k, moved, *_sheet(gpu, dtype), GEMM_MAX_SPLIT],
