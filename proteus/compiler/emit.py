@@ -15,10 +15,10 @@ from proteus.compiler.graph import ExecutionGraph, RankClass, Transfer
 from proteus.compiler.memory import StaticMemory
 from proteus.compiler.price import Pricer
 from proteus.compiler.rank_plan import RankPlan
-from proteus.compiler.relations import Groups, PatternTable, Price, Relations
+from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
 from proteus.compiler.steps import STREAMS
 from proteus.compiler.tables import OpRow, Tables
-from proteus.compiler.transfer import Pairs, transfer_pairs
+from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
 from proteus.costs.overlap import slowdowns
@@ -34,14 +34,13 @@ _WAITING_SENDS = ("gpipe", "1f1b")
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """Pairs of ranks between two chunks that send equal amounts."""
+    """Pairs of ranks between two chunks that send equal amounts: rows of the sends' relation."""
 
     chunk: int
     kind: int
-    relation: int
+    first: int
+    stop: int
     size_bytes: float
-    prices: tuple[Price, ...]
-    shape: np.ndarray
 
 
 class Emitter:
@@ -71,21 +70,24 @@ class Emitter:
         self.boundaries = self._boundaries()
 
     def _boundaries(self) -> list[_Boundary]:
-        found = []
+        """The sends between chunks; all are groups of one relation."""
+        found: list[_Boundary] = []
+        parts: list[tuple[int, bytes]] = []
+        first = 0
         for before, after in itertools.pairwise(self.chunks):
             if before.rank == after.rank:
                 continue
             for kind in (F, B):
+                chunk = before.index if kind == F else after.index
                 for pairs in transfer_pairs(before, after, kind, self.precision.activation_bytes):
-                    found.append(self._boundary(before.index if kind == F else after.index, kind, pairs))
+                    stop = first + len(pairs.members)
+                    found.append(_Boundary(chunk, kind, first, stop, pairs.size_bytes))
+                    parts.append((len(found), pairs.members.astype(np.int64).tobytes()))
+                    first = stop
+        self.sends = self.relations.add(send_groups(tuple(parts))) if parts else -1
+        for boundary in found:  # names the flows that folding looks at
+            self.relations.price(self.sends, Collective.SEND, boundary.size_bytes)
         return found
-
-    def _boundary(self, chunk: int, kind: int, pairs: Pairs) -> _Boundary:
-        label = 4 * chunk + kind
-        groups = Groups(pairs.members, np.full(len(pairs.members), label, np.int64), is_ordered=True)
-        relation = self.relations.add(groups)
-        prices, shape = self.relations.price(relation, Collective.SEND, pairs.size_bytes)
-        return _Boundary(chunk, kind, relation, pairs.size_bytes, prices, shape)
 
     # -- the graph ----------------------------------------------------------
 
@@ -210,7 +212,11 @@ class Emitter:
             comm = np.flatnonzero(plan.is_comm)
             owners = row_owner[plan.ref[comm]] if len(comm) else np.empty(0, np.int64)
             away = owners != number
-            for step, other in zip(comm[away].tolist(), owners[away].tolist(), strict=True):
+            ids[comm[away]] = base[owners[away]] + comm[away]
+            plans = np.array([c.plan for c in classes])
+            tied = away.copy()
+            tied[away] = plans[owners[away]] != rank.plan
+            for step, other in zip(comm[tied].tolist(), owners[tied].tolist(), strict=True):
                 ids[step] = base[other] + self._same_step(plan, step, self.plans[classes[other].plan])
             own = np.ones(plan.num_steps, bool)
             own[comm[away]] = False
@@ -224,8 +230,6 @@ class Emitter:
     @staticmethod
     def _same_step(plan: RankPlan, step: int, other: RankPlan) -> int:
         """The step of another plan that is the same collective (tied parameters)."""
-        if other is plan:
-            return step
         return int(np.flatnonzero(other.is_comm & (other.ref == plan.ref[step]))[0])
 
     def _fill(
@@ -277,13 +281,16 @@ class Emitter:
         self, columns: _TaskColumns, ids: _Ids, folding: Folding, classes: Sequence[_Class], patterns: PatternTable
     ) -> list[Transfer]:
         found = []
+        num_micro = self.schedule.num_micro_batches
         for boundary in self.boundaries:
-            members = self.relations.groups[boundary.relation].members
-            num_micro = self.schedule.num_micro_batches
-            for group_class, first in enumerate(folding.group_first[boundary.relation].tolist()):
+            rows = slice(boundary.first, boundary.stop)
+            members = self.relations.groups[self.sends].members[rows]
+            prices, shape = self.relations.price(self.sends, Collective.SEND, boundary.size_bytes)
+            labels, firsts = np.unique(folding.group_class[self.sends][rows], return_index=True)
+            for group_class, first in zip(labels.tolist(), firsts.tolist(), strict=True):
                 source, target = folding.rank_class[members[first]].tolist()
-                price = boundary.prices[boundary.shape[first]]
-                pattern = patterns.row(boundary.relation, price.flows, group_class, price.terms.cap_Bps)
+                price = prices[shape[boundary.first + first]]
+                pattern = patterns.row(self.sends, price.flows, group_class, price.terms.cap_Bps)
                 tasks = columns.append(
                     num_micro, TaskKind.COMM, price.terms.latency_s, price.terms.work_bytes, pattern, price.comm_class
                 )
@@ -361,7 +368,7 @@ class Emitter:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 size = self.relations.groups[self.row_relation[row]].members.shape[1]
                 total += rank.multiplicity * count // size
-        sends = sum(len(self.relations.groups[b.relation].members) for b in self.boundaries)
+        sends = sum(boundary.stop - boundary.first for boundary in self.boundaries)
         return total + sends * self.schedule.num_micro_batches
 
 

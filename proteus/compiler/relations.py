@@ -47,6 +47,14 @@ def mesh_groups(mesh: Mesh, axes: tuple[str, ...], first_devices: tuple[tuple[in
     return Groups(members, kind)
 
 
+@lru_cache(maxsize=64)
+def send_groups(parts: tuple[tuple[int, bytes], ...]) -> Groups:
+    """Pairs (sender, receiver); `parts` are (label, int64 pairs as bytes)."""
+    members = [np.frombuffer(data, np.int64).reshape(-1, 2) for _, data in parts]
+    kind = np.repeat(np.array([label for label, _ in parts], np.int64), [len(m) for m in members])
+    return Groups(np.concatenate(members), kind, is_ordered=True)
+
+
 @lru_cache(maxsize=256)
 def _shapes(groups: _Key, cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
     return group_shapes(groups.groups.members, cluster)

@@ -7,13 +7,16 @@ exactly one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from proteus.cluster import Cluster
-from proteus.compiler.chain import Chunk, op_sizes
+from proteus.compiler.chain import Chunk, op_global_sizes, op_sizes
+from proteus.compiler.layout import derived_dims
 from proteus.compiler.program import BlockProgram, Compute
 from proteus.compiler.rank_plan import RankPlan
 
@@ -47,23 +50,23 @@ def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], cluster: Cluste
         own = [chunk for chunk in chunks if chunk.rank == plan.rank]
         mesh, first = own[0].mesh, own[0].first_device
         programs = {id(link.program): link.program for chunk in own for link in chunk.links}
-        uneven = sorted({axis for program in programs.values() for axis in _uneven_axes(program)})
+        uneven = sorted({axis for program in programs.values() for axis in _uneven(_Key(program))})
         coordinates = mesh.coordinates()
         reduced = np.zeros_like(coordinates)
         reduced[:, uneven] = coordinates[:, uneven]
-        signatures: dict[tuple[object, ...], int] = {}
-        cache: dict[tuple[int, ...], int] = {}
-        for rank in range(mesh.size) if uneven else ():
-            key = tuple(reduced[rank].tolist())
-            if key not in cache:
-                signature = tuple(_sizes(program, key) for program in programs.values())
+        if uneven:
+            keys, of = np.unique(reduced, axis=0, return_inverse=True)
+            signatures: dict[tuple[object, ...], int] = {}
+            number = np.empty(len(keys), np.int64)
+            for row, key in enumerate(map(tuple, keys.tolist())):
+                signature = tuple(_cached_sizes(_Key(program), key) for program in programs.values())
                 if signature not in signatures:
                     signatures[signature] = len(plan_of)
                     plan_of.append(plan.rank)
                     coordinate_of.append(key)
-                cache[key] = signatures[signature]
-            of_rank[first + rank] = cache[key]
-        if not uneven:
+                number[row] = signatures[signature]
+            of_rank[first : first + mesh.size] = number[of.ravel()]
+        else:
             of_rank[first : first + mesh.size] = len(plan_of)
             plan_of.append(plan.rank)
             coordinate_of.append((0,) * len(mesh.axes))
@@ -80,15 +83,37 @@ def _sizes(program: BlockProgram, coordinate: tuple[int, ...]) -> tuple[tuple[in
 
 def _uneven_axes(program: BlockProgram) -> set[int]:
     """Axes along which some chunk is smaller than another."""
-    shape = program.mesh.shape
-    last = tuple(size - 1 for size in shape)
-    found = set()
+    found: set[int] = set()
     for compute in _computes(program):
-        first = op_sizes(program, compute.op, compute.cut, (0,) * len(shape))
-        for axis, dim in enumerate(compute.cut):
-            if dim is None:
-                continue
-            end = tuple(last[a] if a == axis or compute.cut[a] is not None else 0 for a in range(len(shape)))
-            if op_sizes(program, compute.op, compute.cut, end) != first:
-                found.update(a for a, d in enumerate(compute.cut) if d is not None)
+        sizes = op_global_sizes(program, compute.op)
+        derived = derived_dims(program.block, compute.op)
+        for dim, size in sizes.items():
+            axes = [a for a, d in enumerate(compute.cut) if d is not None and (d == dim or d in derived.get(dim, ()))]
+            if size % math.prod(program.mesh.shape[a] for a in axes):
+                found.update(axes)
     return found
+
+
+class _Key:
+    """Programs by identity: they are compiled once."""
+
+    __slots__ = ("program",)
+
+    def __init__(self, program: BlockProgram) -> None:
+        self.program = program
+
+    def __hash__(self) -> int:
+        return id(self.program)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.program is self.program
+
+
+@lru_cache(maxsize=4096)
+def _uneven(key: _Key) -> frozenset[int]:
+    return frozenset(_uneven_axes(key.program))
+
+
+@lru_cache(maxsize=65536)
+def _cached_sizes(key: _Key, coordinate: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    return _sizes(key.program, coordinate)
