@@ -18,17 +18,23 @@ unless it was opened.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
+
+import networkx as nx
 
 from proteus.cluster import Cluster
 
 COLLAPSE_BEYOND = 64
 ROW_OF_HOSTS = 4  # more full hosts than this take two rows
 MOST_TILES = 128
+TILES_ASPECT = 2.2  # width by height of the field of tiles
 COLUMN, LAYER, BOX = 34.0, 44.0, 20.0
-PAD, GAP = 12.0, 16.0
+PAD, GAP = 12.0, 22.0
+MARGIN = 34.0  # from the frame of a host to the middle of its outermost layers; its label fits there
+ARCS = 28.0  # room under the GPUs for links from GPU to GPU
 CELL, TILE_GAP = 9.0, 10.0
 #: layers of a host, counted from the fabric; memory is not drawn
 LAYERS = ("nic", "cpu", "pcie", "gpu", "nvswitch")
@@ -53,25 +59,21 @@ class Node:
 
 @dataclass(slots=True)
 class Edge:
-    """A drawn line: the directed links of both ways. `bend` lowers its middle (GPU to GPU)."""
+    """A drawn line: the directed links of both ways, and its SVG path."""
 
     ends: tuple[str, str]
     links: tuple[int, ...]
     kind: str
     capacity_Bps: float
-    fabric: bool
-    line: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    bend: float = 0.0
+    path: str = ""
 
     def message(self) -> dict[str, Any]:
         return {
             "ends": list(self.ends),
             "links": list(self.links),
             "kind": self.kind,
-            "capacity": self.capacity_Bps,
-            "fabric": self.fabric,
-            "line": list(self.line),
-            "bend": self.bend,
+            "capacity": self.capacity_Bps if math.isfinite(self.capacity_Bps) else None,
+            "path": self.path,
         }
 
 
@@ -139,25 +141,28 @@ def picture(cluster: Cluster, opened: Collection[int] = ()) -> Picture:
     note = ""
     if collapse:
         closed = [h for h in range(cluster.num_hosts) if h not in full]
-        tiles, note = _tiles(cluster, closed, bottom + GAP, max(width, 24 * COLUMN))
+        tiles, note = _tiles(cluster, closed, bottom + GAP if full else 0.0, width if full else 0.0)
         boxes += tiles
         width = max([width, *(t.x + t.width for t in tiles)])
         bottom = max([bottom, *(t.y + t.height for t in tiles)])
-    edges = _edges(graph, {node.name: node for node in nodes})
+    edges = _edges(graph, {node.name: node for node in nodes}, {box.host: box for box in boxes}, width)
     return Picture(width, bottom, nodes, edges, boxes, note)
 
 
-def _graph(cluster: Cluster, hosts: list[int]) -> Any:
+def _graph(cluster: Cluster, hosts: list[int]) -> nx.DiGraph:
     graph = cluster.to_networkx(max(hosts) + 1 if hosts else 0)
     keep = [
         name
         for name, data in graph.nodes(data=True)
         if data["kind"] != "memory" and (data["host"] in hosts or (data["host"] < 0 and cluster.num_hosts > 1))
     ]
-    return graph.subgraph(keep)
+    drawn = nx.DiGraph()  # a subgraph view would not keep the order
+    drawn.add_nodes_from((name, graph.nodes[name]) for name in keep)
+    drawn.add_edges_from((a, b, data) for a, b, data in graph.edges(data=True) if a in drawn and b in drawn)
+    return drawn
 
 
-def _host(cluster: Cluster, graph: Any, host: int) -> tuple[HostBox, list[Node]]:
+def _host(cluster: Cluster, graph: nx.DiGraph, host: int) -> tuple[HostBox, list[Node]]:
     """The inside of one host with the origin at its own corner, fabric side up."""
     members = [(name, data) for name, data in graph.nodes(data=True) if data["host"] == host]
     by_kind = {kind: [name for name, data in members if data["kind"] == kind] for kind in LAYERS}
@@ -176,24 +181,24 @@ def _host(cluster: Cluster, graph: Any, host: int) -> tuple[HostBox, list[Node]]
             label=_label(name, kind, data_of[name]["device"]),
             kind=kind,
             x=span / 2 if kind == "nvswitch" else x[name],
-            y=PAD + BOX + layer * LAYER,
+            y=MARGIN + layer * LAYER,
             width=_width(kind, span),
             device=data_of[name]["device"],
         )
         for layer, kind in enumerate(used)
         for name in by_kind[kind]
     ]
-    arcs = LAYER if any(_is_arc(graph, a, b) for a, b in graph.edges if data_of.get(a)) else 0.0
-    height = 2 * PAD + BOX + (len(used) - 1) * LAYER + arcs + BOX / 2
+    arcs = ARCS if any(_is_arc(graph, a, b) for a, b in graph.edges if a in data_of) else 0.0
+    height = 2 * MARGIN + (len(used) - 1) * LAYER + arcs
     return HostBox(host, f"host {host}", 0.0, 0.0, span + 2 * PAD, height), nodes
 
 
-def _is_arc(graph: Any, a: str, b: str) -> bool:
+def _is_arc(graph: nx.DiGraph, a: str, b: str) -> bool:
     return graph.nodes[a]["kind"] == graph.nodes[b]["kind"] == "gpu"
 
 
 def _width(kind: str, span: float) -> float:
-    return {"nvswitch": span - 4, "cpu": 44.0, "pcie": 44.0, "nic": 30.0}.get(kind, 28.0)
+    return {"nvswitch": span - 4, "cpu": 44.0}.get(kind, 30.0)
 
 
 def _label(name: str, kind: str, device: int) -> str:
@@ -201,7 +206,11 @@ def _label(name: str, kind: str, device: int) -> str:
         return str(device)
     if kind == "nvswitch":
         return "NVSwitch"
-    return name.rpartition("/")[2]
+    short = name.rpartition("/")[2]
+    if kind == "pcie":
+        return f"sw{short.removeprefix('pcie')}"
+    most = 4 if kind == "nic" else 7
+    return short if len(short) <= most else f"…{short[1 - most :]}"
 
 
 def _separate(names: list[str], x: dict[str, float], least: float, span: float) -> None:
@@ -250,29 +259,28 @@ def _fabric(names: list[str], width: float, top: float, *, between: bool) -> lis
     return nodes
 
 
-def _tiles(cluster: Cluster, hosts: list[int], top: float, width: float) -> tuple[list[HostBox], str]:
+def _tiles(cluster: Cluster, hosts: list[int], top: float, least: float) -> tuple[list[HostBox], str]:
     per = cluster.devices_per_host
-    columns = min(per, 8 if per <= 32 else 18)
+    columns = 4 if per <= 16 else 9
     rows = -(-per // columns)
-    tile_width = max(columns * CELL + 10, 66.0)
-    tile_height = rows * CELL + 26
-    in_row = max(1, int((width + TILE_GAP) // (tile_width + TILE_GAP)))
+    width, height = columns * CELL + 12, rows * CELL + 26
     shown = hosts[:MOST_TILES]
+    in_row = math.ceil(math.sqrt(TILES_ASPECT * len(shown) * (height + TILE_GAP) / (width + TILE_GAP))) if shown else 1
+    in_row = max(in_row, int((least + TILE_GAP) // (width + TILE_GAP)), 1)
     tiles = []
     for i, host in enumerate(shown):
-        x = (i % in_row) * (tile_width + TILE_GAP)
-        y = top + (i // in_row) * (tile_height + TILE_GAP)
-        inset = (tile_width - columns * CELL) / 2
+        x = (i % in_row) * (width + TILE_GAP)
+        y = top + (i // in_row) * (height + TILE_GAP)
         cells = [
-            {"device": host * per + k, "x": x + inset + (k % columns) * CELL, "y": y + 20 + (k // columns) * CELL}
+            {"device": host * per + k, "x": x + 7 + (k % columns) * CELL, "y": y + 20 + (k // columns) * CELL}
             for k in range(per)
         ]
-        tiles.append(HostBox(host, f"host {host}", x, y, tile_width, tile_height, cells))
+        tiles.append(HostBox(host, str(host), x, y, width, height, cells))
     rest = len(hosts) - len(shown)
     return tiles, f"and {rest:,} more hosts" if rest else ""
 
 
-def _edges(graph: Any, nodes: dict[str, Node]) -> list[Edge]:
+def _edges(graph: nx.DiGraph, nodes: dict[str, Node], boxes: dict[int, HostBox], width: float) -> list[Edge]:
     edges = []
     for a, b, data in graph.edges(data=True):
         if a not in nodes or b not in nodes:
@@ -281,24 +289,47 @@ def _edges(graph: Any, nodes: dict[str, Node]) -> list[Edge]:
         if back is not None and (b, a) < (a, b):
             continue
         links = tuple(link for link in (data["link"], back["link"] if back else -1) if link >= 0)
-        fabric = graph.nodes[a]["host"] < 0 or graph.nodes[b]["host"] < 0
-        edge = Edge((a, b), links, data["kind"], data["capacity_Bps"], fabric)
-        _route(edge, nodes[a], nodes[b], arc=_is_arc(graph, a, b))
+        edge = Edge((a, b), links, data["kind"], data["capacity_Bps"])
+        hosts = [graph.nodes[end]["host"] for end in (a, b)]
+        if _is_arc(graph, a, b):
+            edge.path = _arc(nodes[a], nodes[b])
+        elif min(hosts) < 0 <= max(hosts):
+            leaf, nic = (nodes[a], nodes[b]) if hosts[0] < 0 else (nodes[b], nodes[a])
+            edge.path = _uplink(leaf, nic, boxes[max(hosts)], width)
+        else:
+            edge.path = _straight(nodes[a], nodes[b])
         edges.append(edge)
     return edges
 
 
-def _route(edge: Edge, a: Node, b: Node, *, arc: bool) -> None:
-    if arc:
-        edge.line = (a.x, a.y + BOX / 2, b.x, b.y + BOX / 2)
-        edge.bend = 10.0 + 26.0 * min(1.0, abs(a.x - b.x) / (8 * COLUMN))
-    elif a.y == b.y:
-        edge.line = (a.x, a.y, b.x, b.y)
-    else:
-        upper, lower = (a, b) if a.y < b.y else (b, a)
-        top, bottom = (upper.x, upper.y + upper.height / 2), (lower.x, lower.y - lower.height / 2)
-        if upper.width > 3 * COLUMN or upper.kind in ("nvswitch", "spine"):
-            top = (min(max(lower.x, upper.x - upper.width / 2), upper.x + upper.width / 2), top[1])
-        if lower.width > 3 * COLUMN or lower.kind in ("nvswitch", "spine"):
-            bottom = (min(max(upper.x, lower.x - lower.width / 2), lower.x + lower.width / 2), bottom[1])
-        edge.line = (*top, *bottom)
+def _arc(a: Node, b: Node) -> str:
+    low = a.y + BOX / 2
+    bend = 12.0 + 24.0 * min(1.0, abs(a.x - b.x) / (8 * COLUMN))
+    return f"M{a.x:g},{low:g} C{a.x:g},{low + bend:g} {b.x:g},{low + bend:g} {b.x:g},{low:g}"
+
+
+def _straight(a: Node, b: Node) -> str:
+    if a.y == b.y:
+        return f"M{a.x:g},{a.y:g} L{b.x:g},{b.y:g}"
+    upper, lower = (a, b) if a.y < b.y else (b, a)
+    x0, x1 = _onto(upper, lower.x), _onto(lower, upper.x)
+    return f"M{x0:g},{upper.y + BOX / 2:g} L{x1:g},{lower.y - BOX / 2:g}"
+
+
+def _onto(node: Node, x: float) -> float:
+    """Where a line towards `x` meets a box: wide ones anywhere, others in their middle."""
+    if node.kind not in ("nvswitch", "leaf", "spine"):
+        return node.x
+    half = node.width / 2 - 8
+    return min(max(x, node.x - half), node.x + half)
+
+
+def _uplink(leaf: Node, nic: Node, box: HostBox, width: float) -> str:
+    """Straight from the NIC to the frame of its host, then in a curve to the leaf switch."""
+    up = leaf.y < nic.y
+    edge = box.y if up else box.y + box.height
+    end = leaf.y + (BOX / 2 if up else -BOX / 2)
+    start = nic.y - (BOX / 2 if up else -BOX / 2)
+    x = leaf.x + (nic.x / width - 0.5) * (leaf.width - 16)
+    middle = (edge + end) / 2
+    return f"M{nic.x:g},{start:g} L{nic.x:g},{edge:g} C{nic.x:g},{middle:g} {x:g},{middle:g} {x:g},{end:g}"

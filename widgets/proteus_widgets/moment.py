@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from proteus.cluster import Cluster
 from proteus.model.graph import Model
-from proteus.result import Result
 from proteus.strategy import NodeConfig, StrategyTree, TreeRow
 from proteus_widgets.settings import Settings
+
+if TYPE_CHECKING:
+    from proteus.result.result import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

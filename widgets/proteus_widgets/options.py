@@ -96,3 +96,24 @@ def possible(field: str, settings: Settings, model: Model, num_devices: int) -> 
         trial = follow(replace(settings, **{field: value}), frozenset({field}), num_devices)
         found.append(Option(value, label, why_not(trial, model, num_devices)))
     return tuple(found)
+
+
+def repair(settings: Settings, model: Model, num_devices: int) -> Settings:
+    """The settings nearest to `settings` that another model or cluster can carry.
+
+    Degrees give way one after another, each to the largest possible value
+    that is not above the present one; dp fills what they leave.
+    """
+    if not why_not(settings, model, num_devices):
+        return settings
+    smallest = replace(settings, dp=1, tp=1, pp=1, cp=1, ep=1, virtual_stages=1, schedule="1f1b", zero=settings.zero)
+    fitted = smallest
+    for name in ("tp", "pp", "cp", "ep"):
+        for value in range(getattr(settings, name), 0, -1):
+            trial = replace(fitted, **{name: value})
+            if name == "ep":
+                trial = replace(trial, dp=value)
+            if not why_not(trial, model, num_devices):
+                fitted = trial
+                break
+    return follow(fitted, frozenset({"cluster"}), num_devices)

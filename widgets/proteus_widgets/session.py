@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import traitlets as t
 
@@ -19,14 +19,17 @@ import proteus as pt
 from proteus.cluster import Cluster
 from proteus.errors import InputError, ProteusError, context, unknown
 from proteus.model.graph import Model
-from proteus.result import Result
 from proteus.strategy import NodeConfig, StrategyTree, TreeRow
 from proteus_widgets import saved
 from proteus_widgets.editors import edited
 from proteus_widgets.moment import Moment, Outcome
-from proteus_widgets.options import Option, possible
+from proteus_widgets.options import Option, possible, repair
 from proteus_widgets.selection import NOTHING, Lit, Selection, light
 from proteus_widgets.settings import Settings, edits_of, follow, settings_of, tree_for
+from proteus_widgets.suggest import Suggestion, suggest
+
+if TYPE_CHECKING:
+    from proteus.result.result import Result
 
 #: steps that undo goes back
 HISTORY = 200
@@ -68,7 +71,8 @@ class Session(t.HasTraits):
 
     outcome = t.Instance(Outcome, allow_none=True)
     pinned = t.Instance(Outcome, allow_none=True)
-    before = t.Instance(Result, allow_none=True, help="the result before the last change")
+    before = t.Any(help="the result before the last change, or None")
+    suggestions = t.Tuple(help="faster neighbours of the strategy; see request_suggestions")
     selection = t.Instance(Selection, allow_none=True)
     lit = t.Instance(Lit)
     error = t.Unicode("")
@@ -154,6 +158,19 @@ class Session(t.HasTraits):
         """As :meth:`change`, without waiting: a newer request makes this one stale."""
         self._soon(lambda moment: self._changed(moment, changes))
 
+    def request_load(self, *, model: str | None = None, cluster: str | None = None, nodes: int = 1) -> None:
+        """As :meth:`request` for a built-in model or cluster by name; degrees that no longer fit give way."""
+
+        def change(moment: Moment) -> Moment:
+            named: dict[str, Any] = {}
+            if model is not None:
+                named["model"] = pt.models.load(model)
+            if cluster is not None:
+                named["cluster"] = pt.clusters.load(cluster, nodes=nodes)
+            return self._changed(moment, named)
+
+        self._soon(change)
+
     def request_edit(self, path: str, name: str, value: Any) -> None:
         """As :meth:`edit`, without waiting."""
         self._soon(lambda moment: self._edited(moment, path, name, value))
@@ -193,7 +210,9 @@ class Session(t.HasTraits):
         new = replace(moment, settings=moment.settings.changed(**changes), **own)
         if "model" in own:
             new = replace(new, edits=())
-        return replace(new, settings=follow(new.settings, names, new.cluster.num_devices))
+        devices = new.cluster.num_devices
+        settings = follow(new.settings, names, devices)
+        return replace(new, settings=repair(settings, new.model, devices) if own else settings)
 
     def _edited(self, moment: Moment, path: str, name: str, value: Any) -> Moment:
         with context(path or "model"):
@@ -293,7 +312,35 @@ class Session(t.HasTraits):
             self.selection = None
             self.lit = NOTHING
             self.before = self.outcome.result if self.outcome else None
+            self.suggestions = ()
             self.outcome = outcome
+
+    # -- advice
+
+    def suggest(self) -> tuple[Suggestion, ...]:
+        """Try neighbouring strategies now; the three that gain most."""
+        self.suggestions = suggest(self._last, self._run)
+        return self.suggestions
+
+    def request_suggestions(self) -> None:
+        """As :meth:`suggest`, in the background; a change of the strategy ends it."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.suggest()
+            return
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="proteus-session")
+        outcome, generation = self._last, self._generation
+
+        def work() -> None:
+            found = suggest(outcome, self._run, lambda: generation != self._generation)
+            loop.call_soon_threadsafe(deliver, found)
+
+        def deliver(found: tuple[Suggestion, ...]) -> None:
+            if generation == self._generation:
+                self.suggestions = found
+
+        self._pool.submit(work)
 
     # -- selection
 

@@ -10,6 +10,8 @@ from proteus.errors import InputError, StrategyError, unknown
 from proteus.model.graph import Model
 from proteus.strategy import NodeConfig, StrategyTree
 
+INTERLEAVED = "interleaved"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -60,10 +62,12 @@ def follow(settings: Settings, changed: frozenset[str], num_devices: int) -> Set
 
     The data-parallel degree fills the devices that the others leave, as far
     as the global batch divides; it stays as it is when the user set it.
+    Virtual stages and the interleaved schedule come and go together.
 
     >>> follow(Settings(tp=4, dp=8, global_batch=64), frozenset({"tp"}), 16).dp
     4
     """
+    settings = _follow_chunks(settings, changed)
     if not changed & {"tp", "pp", "cp", "cluster", "micro_batch", "global_batch"} or "dp" in changed:
         return settings
     room = num_devices // (settings.tp * settings.pp * settings.cp)
@@ -72,6 +76,18 @@ def follow(settings: Settings, changed: frozenset[str], num_devices: int) -> Set
     batches = settings.global_batch // settings.micro_batch
     fits = [d for d in range(1, room + 1) if batches % d == 0 and d % settings.ep == 0]
     return replace(settings, dp=fits[-1]) if fits else settings
+
+
+def _follow_chunks(settings: Settings, changed: frozenset[str]) -> Settings:
+    """Only the interleaved schedule has virtual stages: each brings the other along."""
+    if "schedule" in changed:
+        chunks = max(2, settings.virtual_stages) if settings.schedule == INTERLEAVED else 1
+        return replace(settings, virtual_stages=chunks)
+    if "virtual_stages" in changed:
+        if settings.virtual_stages > 1:
+            return replace(settings, schedule=INTERLEAVED)
+        return replace(settings, schedule="1f1b" if settings.schedule == INTERLEAVED else settings.schedule)
+    return settings
 
 
 def tree_for(model: Model, settings: Settings, edits: tuple[tuple[str, NodeConfig], ...]) -> tuple[StrategyTree, list[str]]:

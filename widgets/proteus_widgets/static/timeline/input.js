@@ -45,8 +45,8 @@ export function listen(canvas, view) {
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     canvas.focus();
-    canvas.setPointerCapture(event.pointerId);
     drag = { x: event.offsetX, y: event.offsetY, from: viewport.from, to: viewport.to, measure: event.shiftKey, moved: false };
+    canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
     if (!drag) return view.hover(event.offsetX, event.offsetY);

@@ -25,14 +25,13 @@ class TopologyView {
     this.picture = picture;
     const root = svg("svg", { viewBox: `-6 -6 ${picture.width + 12} ${picture.height + 12}`, role: "group", "aria-label": "Cluster topology" });
     root.style.maxWidth = `${(picture.width + 12) * 1.25}px`;
-    const outer = svg("g");
     const boxes = svg("g");
-    const inner = svg("g");
+    const lines = svg("g");
     const nodes = svg("g");
-    this.lines = picture.edges.map((edge, index) => this.edge(edge, index, edge.fabric ? outer : inner));
+    this.lines = picture.edges.map((edge, index) => this.edge(edge, index, lines));
     this.cells = picture.hosts.flatMap((host) => this.host(host, boxes));
     this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter(Boolean);
-    root.append(outer, boxes, inner, nodes);
+    root.append(boxes, lines, nodes);
     root.addEventListener("keydown", (event) => this.key(event));
     this.stage.replaceChildren(root);
     this.current = Math.min(this.current, this.lines.length - 1);
@@ -42,10 +41,8 @@ class TopologyView {
   }
 
   edge(edge, index, parent) {
-    const [x0, y0, x1, y1] = edge.line;
-    const d = edge.bend ? `M${x0},${y0} C${x0},${y0 + edge.bend} ${x1},${y1 + edge.bend} ${x1},${y1}` : `M${x0},${y0} L${x1},${y1}`;
-    const line = svg("path", { d, class: "pt-link", tabindex: -1, role: "button", "data-kind": edge.kind });
-    const target = svg("path", { d, class: "pt-link-target", "data-edge": index });
+    const line = svg("path", { d: edge.path, class: "pt-link", tabindex: -1, role: "button", "data-kind": edge.kind });
+    const target = svg("path", { d: edge.path, class: "pt-link-target", "data-edge": index });
     target.addEventListener("pointermove", (event) => {
       const box = this.el.getBoundingClientRect();
       this.tip.show(this.describe(index), event.clientX - box.left, event.clientY - box.top);
@@ -67,7 +64,7 @@ class TopologyView {
       group.setAttribute("tabindex", "0");
       group.setAttribute("role", "button");
       group.setAttribute("aria-expanded", String(!host.cells.length));
-      group.setAttribute("aria-label", host.label);
+      group.setAttribute("aria-label", `host ${host.host}`);
       group.addEventListener("click", open);
       group.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
@@ -107,7 +104,7 @@ class TopologyView {
     const { edge } = this.lines[index];
     const [a, b] = edge.ends;
     const use = this.use(index);
-    const capacity = Number.isFinite(edge.capacity) ? `${edge.kind} · ${bandwidth(edge.capacity)} each way` : `${edge.kind} · never limits`;
+    const capacity = edge.capacity !== null ? `${edge.kind} · ${bandwidth(edge.capacity)} each way` : `${edge.kind} · never limits`;
     return [`${a} – ${b}`, capacity, ...edge.links.map((_, i) => `${i ? "←" : "→"} ${percent(use[i] ?? 0)} used`)];
   }
 
@@ -121,7 +118,7 @@ class TopologyView {
     const busy = this.model.get("busy");
     for (const { rect, device } of [...(this.cells ?? []), ...(this.gpus ?? [])]) {
       const share = busy[device];
-      rect.style.setProperty("--busy", share === undefined ? 0 : `${Math.round(6 + 74 * share)}%`);
+      rect.style.setProperty("--busy", share === undefined ? "0%" : `${Math.round(6 + 74 * share)}%`);
     }
     this.title.replaceChildren(h("span", { class: "pt-title" }, "Topology"), h("span", { class: "pt-ramp-label" }, this.model.get("caption")), ramp());
     probe("topology", { edges: this.lines?.length ?? 0 });

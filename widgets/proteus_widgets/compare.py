@@ -1,0 +1,79 @@
+"""Compare: the pinned result and the present one, on one scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anywidget
+import ipywidgets as w
+import traitlets as t
+
+from proteus_widgets.assets import module, style
+from proteus_widgets.facts import change, metrics
+from proteus_widgets.moment import Outcome
+from proteus_widgets.session import Session
+from proteus_widgets.timeline import Timeline
+
+
+class ComparisonTable(anywidget.AnyWidget):
+    """Metrics of two results side by side, and the differences of their trees."""
+
+    _esm = module("panels/compare.js")
+    _css = style("panels")
+
+    comparison = t.Dict().tag(sync=True)
+
+
+class Compare(w.VBox):
+    """Table and both timelines; see ``docs/views/compare.md``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.table = ComparisonTable()
+        self.pinned = Timeline(height=260, probe="pinned timeline")
+        self.present = Timeline(height=260, probe="present timeline")
+        w.jslink((self.pinned, "view"), (self.present, "view"))
+        self._timelines = (w.Label("Pinned"), self.pinned, w.Label("Now"), self.present)
+        super().__init__([self.table])
+
+    def show(self) -> None:
+        """Show the comparison; without a pin, how to get one."""
+        pinned, now = self._session.pinned, self._session.outcome
+        assert now is not None
+        if pinned is None:
+            self.table.comparison = {}
+            self.children = (self.table,)
+            return
+        self.table.comparison = comparison(pinned, now)
+        extent = max(pinned.result.step_time_s, now.result.step_time_s)
+        for timeline, outcome in ((self.pinned, pinned), (self.present, now)):
+            with timeline.hold_sync():
+                timeline.extent_s = extent
+                timeline.show(outcome.result.spans, outcome.result.step_time_s)
+        self.children = (self.table, *self._timelines)
+
+
+def comparison(pinned: Outcome, now: Outcome) -> dict[str, Any]:
+    """The rows of the table."""
+    rows = []
+    for metric in metrics(now.result):
+        a, b = metric.read(pinned.result), metric.read(now.result)
+        words, good = change(metric, b, a)
+        rows.append(
+            {"label": metric.label, "pinned": metric.show(a), "now": metric.show(b), "change": words, "good": good}
+        )
+    for kind in sorted({*pinned.result.exposed_comm_s, *now.result.exposed_comm_s}):
+        a, b = (outcome.result.exposed_comm_s.get(kind, 0.0) for outcome in (pinned, now))
+        rows.append(
+            {
+                "label": f"exposed {kind}",
+                "pinned": f"{a * 1e3:.4g} ms",
+                "now": f"{b * 1e3:.4g} ms",
+                "change": f"{(b - a) * 1e3:+.4g} ms",
+                "good": None if a == b else b < a,
+            }
+        )
+    changes = now.tree.diff(pinned.tree) if now.moment.model.name == pinned.moment.model.name else ["another model"]
+    if pinned.moment.cluster != now.moment.cluster:
+        changes = [f"cluster: {pinned.moment.cluster!r} → {now.moment.cluster!r}", *changes]
+    return {"title": "Pinned and now", "rows": rows, "changes": changes}

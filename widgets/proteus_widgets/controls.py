@@ -1,0 +1,132 @@
+"""The controls: model, cluster, degrees and the rest, with only possible values to pick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import traitlets as t
+
+import proteus as pt
+from proteus.cluster import gpus
+from proteus_widgets.assets import module, style
+from proteus_widgets.session import Session
+
+NODES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+#: name, label, group, tip; in the order of the panel
+FIELDS = (
+    ("dp", "data", "Degrees", "Data-parallel replicas"),
+    ("tp", "tensor", "Degrees", "GPUs that share each layer"),
+    ("pp", "pipeline", "Degrees", "Stages of consecutive layers"),
+    ("cp", "context", "Degrees", "GPUs that share each sequence"),
+    ("ep", "expert", "Degrees", "GPUs that share the experts; divides data"),
+    ("micro_batch", "micro-batch", "Batch", "Samples of one micro-batch on one replica"),
+    ("schedule", "schedule", "Pipeline", "Order of micro-batches in the pipeline"),
+    ("virtual_stages", "virtual", "Pipeline", "Chunks of layers per GPU"),
+    ("zero", "ZeRO", "Memory", "What is cut over the data-parallel replicas"),
+    ("recompute", "recompute", "Memory", "Activations computed again in the backward pass"),
+    ("sequence_parallel", "sequence par.", "Memory", "Cut norms and residuals along the sequence by tensor"),
+    ("precision", "precision", "Numerics", "Compute precision"),
+    ("optimizer", "optimizer", "Numerics", "Optimizer"),
+)
+
+
+class Controls(anywidget.AnyWidget):
+    """Control panel; see ``docs/views/controls.md``."""
+
+    _esm = module("panels/controls.js")
+    _css = style("panels")
+
+    fields = t.List(t.Dict()).tag(sync=True)
+    rev = t.Int(0).tag(sync=True)
+    message = t.Unicode("").tag(sync=True)
+    failed = t.Bool(False).tag(sync=True)
+
+    def __init__(self, session: Session, on_price: Callable[[float], None] | None = None, **traits: Any) -> None:
+        super().__init__(**traits)
+        self._session = session
+        self._on_price = on_price
+        self._price = 0.0
+        self.on_msg(self._receive)
+
+    def show(self) -> None:
+        """Show the settings of the session and what they may be changed to."""
+        session = self._session
+        with self.hold_sync():
+            self.fields = [*self._where(), *(self._field(*entry) for entry in FIELDS), *self._numbers()]
+            self.rev += 1  # the browser may show a value that was refused: make it read the fields again
+            self.say()
+        assert session.outcome is not None
+
+    def say(self) -> None:
+        """Show the error of the session, or what it noted."""
+        session = self._session
+        with self.hold_sync():
+            self.failed = bool(session.error)
+            self.message = session.error or self._note()
+            if self.failed:
+                self.rev += 1
+
+    def _note(self) -> str:
+        session = self._session
+        outcome = session.outcome
+        assert outcome is not None
+        used, there = session.tree.num_devices, session.cluster.num_devices
+        idle = f"{used} of {there} GPUs used" if used < there else f"{used} GPUs"
+        return " · ".join([idle, f"{session.tree.num_micro_batches} micro-batches", *outcome.notes])
+
+    def _where(self) -> list[dict[str, Any]]:
+        model, cluster = self._session.model, self._session.cluster
+        gpu = cluster.gpu(0).name
+        nodes = sorted({*NODES, cluster.num_hosts})
+        return [
+            _choice("model", "model", "Model and cluster", model.name, pt.models.names()),
+            _choice("cluster", "cluster", "Model and cluster", cluster.name, pt.clusters.names()),
+            _choice("nodes", "nodes", "Model and cluster", cluster.num_hosts, nodes),
+            _choice("gpu", "GPU", "Model and cluster", gpu, gpus.names()),
+        ]
+
+    def _field(self, name: str, label: str, group: str, tip: str) -> dict[str, Any]:
+        options = [{"value": o.value, "label": o.label, "reason": o.reason} for o in self._session.possible(name)]
+        value = getattr(self._session.settings, name)
+        return {"name": name, "label": label, "group": group, "tip": tip, "value": value, "options": options}
+
+    def _numbers(self) -> list[dict[str, Any]]:
+        batch = self._session.settings
+        step = batch.micro_batch * batch.dp
+        return [
+            {"name": "global_batch", "label": "global batch", "group": "Batch", "tip": "Samples of one step", "value": batch.global_batch, "min": step, "step": step},
+            {"name": "price", "label": "$ / GPU-hour", "group": "Cost", "tip": "Price of one GPU for an hour; 0 hides the cost", "value": self._price, "min": 0, "step": 0.1},
+        ]  # fmt: skip
+
+    def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
+        match message:
+            case {"type": "set", "name": str(name), "value": value}:
+                self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        session = self._session
+        match name:
+            case "price":
+                self._price = max(float(value), 0.0)
+                if self._on_price:
+                    self._on_price(self._price)
+            case "model":
+                session.request_load(model=str(value))
+            case "cluster":
+                session.request_load(cluster=str(value), nodes=session.cluster.num_hosts)
+            case "nodes":
+                session.request(cluster=session.cluster.with_nodes(int(value)))
+            case "gpu":
+                session.request(cluster=session.cluster.with_gpu(str(value)))
+            case _:
+                session.request(**{name: value})
+
+
+def _choice(name: str, label: str, group: str, value: Any, values: Any) -> dict[str, Any]:
+    known = list(values)
+    if value not in known:
+        known.insert(0, value)
+    options = [{"value": v, "label": str(v), "reason": ""} for v in known]
+    return {"name": name, "label": label, "group": group, "tip": "", "value": value, "options": options}

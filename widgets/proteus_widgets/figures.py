@@ -1,0 +1,137 @@
+"""Bokeh figures of a result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.plotting import figure
+from bokeh.themes import Theme
+
+from proteus.cluster.kinds import LinkKind
+from proteus.units import GiB
+from proteus_widgets.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW
+
+if TYPE_CHECKING:
+    from bokeh.plotting import figure as Figure
+
+    from proteus.result.result import Result
+
+OWNERS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY)
+MOST_DEVICES = 64  # more rows than this cannot be told apart
+MS = 1e3
+
+
+def theme(*, dark: bool) -> Theme:
+    """Colours of JupyterLab's light and dark themes; the background is the page's own."""
+    text, line = ("#e0e0e0", "#4a4a4a") if dark else ("#303030", "#dcdcdc")
+    axis = {
+        "axis_label_text_color": text,
+        "major_label_text_color": text,
+        "axis_line_color": line,
+        "major_tick_line_color": line,
+        "minor_tick_line_color": None,
+        "axis_label_text_font_style": "normal",
+    }
+    attributes = {
+        "Plot": {"background_fill_color": None, "border_fill_color": None, "outline_line_color": None},
+        "Axis": axis,
+        "Grid": {"grid_line_color": line},
+        "Title": {"text_color": text, "text_font_size": "12px"},
+        "Legend": {
+            "background_fill_alpha": 0.0,
+            "border_line_color": None,
+            "label_text_color": text,
+            "label_text_font_size": "11px",
+            "glyph_width": 14,
+            "spacing": 14,
+            "padding": 2,
+            "location": "left",
+        },
+    }
+    return Theme(json={"attrs": attributes})
+
+
+def _figure(title: str, **options: Any) -> Figure:
+    plot = figure(title=title, height=290, sizing_mode="stretch_width", tools="pan,xwheel_zoom,box_zoom,reset", **options)
+    plot.toolbar.logo = None
+    plot.toolbar.autohide = True
+    return plot
+
+
+def memory(result: Result) -> Figure:
+    """Live bytes by owner over the step, on the device with the highest peak."""
+    device = result.peak_device
+    live = result.memory_over_time(device)
+    plot = _figure(f"Memory of GPU {device} by owner", x_axis_label="time [ms]", y_axis_label="GiB")
+    time = np.repeat(live.time_s, 2)[1:] * MS  # two points a step: the level before and after
+    time = np.append(time, result.step_time_s * MS)
+    columns = {"time": time}
+    owners = [owner for owner in live.bytes_by_owner if live.bytes_by_owner[owner].max(initial=0.0) > 0]
+    for owner in owners:
+        columns[owner] = np.repeat(live.bytes_by_owner[owner], 2) / GiB
+    colours = [OWNERS[i % len(OWNERS)] for i in range(len(owners))]
+    plot.varea_stack(owners, x="time", color=colours, alpha=0.85, legend_label=owners, source=ColumnDataSource(columns))
+    capacity = result.cluster.gpu(device).memory_bytes / GiB
+    plot.line([0, result.step_time_s * MS], [capacity, capacity], color=VERMILION, line_dash="dashed", legend_label="capacity")
+    plot.x_range = Range1d(0, result.step_time_s * MS)
+    plot.y_range.start = 0
+    _legend_outside(plot)
+    return plot
+
+
+def breakdown(result: Result) -> Figure:
+    """What each device does during the step."""
+    rows = list(result.devices)[:MOST_DEVICES]
+    parts = {
+        "compute": ([row.compute_s for row in rows], BLUE),
+        "exposed communication": ([row.exposed_comm_s for row in rows], VERMILION),
+        "idle": ([row.idle_s for row in rows], GREY),
+    }
+    labels = [f"GPU {row.device}" + (f" ×{row.multiplicity}" if row.multiplicity > 1 else "") for row in rows]
+    columns: dict[str, Any] = {"device": labels}
+    columns |= {name: np.array(values) * MS for name, (values, _) in parts.items()}
+    plot = _figure("Time of each device", y_range=labels[::-1], x_axis_label="time [ms]")
+    plot.hbar_stack(
+        list(parts),
+        y="device",
+        height=0.75,
+        color=[colour for _, colour in parts.values()],
+        legend_label=list(parts),
+        source=ColumnDataSource(columns),
+    )
+    plot.add_tools(HoverTool(tooltips=[("", "@device"), *((name, f"@{{{name}}}{{0.00}} ms") for name in parts)]))
+    plot.ygrid.grid_line_color = None
+    plot.x_range.start = 0
+    _legend_outside(plot)
+    return plot
+
+
+def links(result: Result) -> Figure:
+    """Use of the links by kind: the busiest and the mean."""
+    kind = np.asarray(result.cluster.link_kind)
+    use = np.asarray(result.link_utilisation)
+    found = [k for k in LinkKind if (use[kind == k] > 0).any()]
+    labels = [k.name.replace("_", " ").lower() for k in found]
+    columns = {
+        "kind": labels,
+        "busiest": [use[kind == k].max() for k in found],
+        "mean": [use[kind == k].mean() for k in found],
+    }
+    plot = _figure("Use of links over the step", x_range=labels or ["none"], y_axis_label="share of capacity")
+    source = ColumnDataSource(columns)
+    plot.vbar(x="kind", top="busiest", width=0.6, color=SKY, legend_label="busiest link", source=source)
+    plot.vbar(x="kind", top="mean", width=0.3, color=BLUE, legend_label="mean", source=source)
+    plot.y_range = Range1d(0, 1)
+    plot.yaxis.formatter = NumeralTickFormatter(format="0 %")
+    plot.xgrid.grid_line_color = None
+    plot.add_tools(HoverTool(tooltips=[("", "@kind"), ("busiest", "@busiest{0.0 %}"), ("mean", "@mean{0.0 %}")]))
+    _legend_outside(plot)
+    return plot
+
+
+def _legend_outside(plot: Figure) -> None:
+    legend = plot.legend[0]
+    plot.add_layout(legend, "below")
+    legend.orientation = "horizontal"

@@ -1,0 +1,65 @@
+import { h, prepare, watch } from "../common/dom.js";
+import { isDark, onTheme } from "../common/theme.js";
+import { probe } from "../common/probe.js";
+
+// Bokeh figures without a notebook-wide loader: BokehJS comes from the kernel's own package, once per
+// page and only when a chart is shown, so it works offline and leaves nothing in the saved notebook.
+
+const LOADING = "__proteusBokeh";
+
+function library(model) {
+  const version = model.get("version");
+  if (window.Bokeh?.version === version) return Promise.resolve(window.Bokeh);
+  const loading = (window[LOADING] ||= {});
+  return (loading[version] ||= new Promise((resolve) => {
+    const take = (message, buffers) => {
+      if (message.type !== "library") return;
+      model.off("msg:custom", take);
+      const script = document.createElement("script");
+      script.textContent = new TextDecoder().decode(buffers[0]);
+      document.head.append(script);
+      resolve(window.Bokeh[version] ?? window.Bokeh);
+    };
+    model.on("msg:custom", take);
+    model.send({ type: "library" });
+  }));
+}
+
+function render({ model, el }) {
+  prepare(el, "charts");
+  const tell = () => {
+    if (model.get("dark") === isDark()) return;
+    model.set("dark", isDark());
+    model.save_changes();
+  };
+  let views = [];
+  const clear = () => {
+    views.forEach((view) => view?.remove?.());
+    views = [];
+  };
+  const draw = async () => {
+    const items = model.get("items");
+    if (!items.length) return;
+    const bokeh = await library(model);
+    clear();
+    const boxes = items.map((item) => h("figure", { class: "pt-chart", role: "img", "aria-label": item.alt }));
+    el.replaceChildren(...boxes);
+    for (const [i, item] of items.entries()) {
+      const target = h("div", { id: `${item.figure.root_id}-${Math.random().toString(36).slice(2)}` });
+      boxes[i].append(target);
+      views.push(...[await bokeh.embed.embed_item(item.figure, target)].flat());
+    }
+    probe("charts", { count: items.length });
+  };
+  const unwatch = watch(model, { items: draw });
+  const untheme = onTheme(tell);
+  tell();
+  draw();
+  return () => {
+    unwatch();
+    untheme();
+    clear();
+  };
+}
+
+export default { render };

@@ -1,0 +1,23 @@
+import { h, prepare, watch } from "../common/dom.js";
+
+// The pinned strategy beside the present one: what differs, and what came of it.
+function render({ model, el }) {
+  prepare(el, "compare");
+  const load = () => {
+    const { title, rows, changes } = model.get("comparison");
+    if (!rows) {
+      el.replaceChildren(h("p", { class: "pt-faint" }, "Pin a result, change the strategy, and both are compared here."));
+      return;
+    }
+    const line = (row) => h("tr", {}, h("th", { scope: "row" }, row.label), h("td", { class: "pt-number" }, row.pinned), h("td", { class: "pt-number" }, row.now), h("td", { class: `pt-number ${row.good === null ? "" : row.good ? "pt-good" : "pt-bad"}` }, row.change));
+    const list = h("ul", { class: "pt-differences" }, ...changes.map((text) => h("li", {}, text)));
+    el.replaceChildren(h("div", { class: "pt-why-body" },
+      h("table", { class: "pt-table" }, h("caption", {}, title), h("thead", {}, h("tr", {}, ...["", "pinned", "now", "change"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, ...rows.map(line))),
+      h("div", { class: "pt-why-side" }, h("h4", {}, "What was changed"), changes.length ? list : h("p", { class: "pt-faint" }, "Nothing yet."))));
+  };
+  const unwatch = watch(model, { comparison: load });
+  load();
+  return unwatch;
+}
+
+export default { render };

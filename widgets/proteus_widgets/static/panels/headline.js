@@ -1,0 +1,43 @@
+import { h, prepare, watch } from "../common/dom.js";
+import { probe } from "../common/probe.js";
+
+// The numbers that matter with their change since the last edit, and the buttons of the session.
+
+function metric({ label, value, change, good, tip }) {
+  const item = h("div", { class: "pt-metric", role: "listitem", title: tip }, h("span", { class: "pt-metric-name" }, label), h("span", { class: "pt-metric-value" }, value));
+  const sign = good === null ? "" : good ? " pt-good" : " pt-bad";
+  item.append(h("span", { class: `pt-change${sign}` }, change || " "));
+  return item;
+}
+
+function render({ model, el }) {
+  prepare(el, "headline");
+  const list = h("div", { class: "pt-metrics", role: "list", "aria-live": "polite" });
+  const action = (name, text, label) => h("button", { type: "button", class: "pt-button", "aria-label": label, title: label, onclick: () => model.send({ type: "action", name }) }, text);
+  const buttons = {
+    undo: action("undo", "↶ Undo", "Undo the last change (ctrl+Z)"),
+    redo: action("redo", "↷ Redo", "Redo (ctrl+shift+Z)"),
+    pin: action("pin", "Pin", "Pin this result to compare later ones with it"),
+    stop: action("stop", "Stop", "Stop the simulation that is running"),
+  };
+  const busy = h("span", { class: "pt-busy", role: "status" });
+  const bar = h("div", { class: "pt-actions", role: "group", "aria-label": "Session" }, busy, ...Object.values(buttons));
+  el.append(list, bar);
+  const load = () => {
+    list.replaceChildren(...model.get("metrics").map(metric));
+    probe("headline", { metrics: Object.fromEntries(model.get("metrics").map((entry) => [entry.label, entry.value])) });
+  };
+  const state = () => {
+    const can = model.get("can");
+    for (const [name, button] of Object.entries(buttons)) button.disabled = !can[name];
+    buttons.stop.hidden = !can.stop;
+    buttons.pin.setAttribute("aria-pressed", String(Boolean(can.pinned)));
+    busy.textContent = can.stop ? "simulating…" : "";
+  };
+  const unwatch = watch(model, { metrics: load, can: state });
+  load();
+  state();
+  return unwatch;
+}
+
+export default { render };

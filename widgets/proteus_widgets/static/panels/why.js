@@ -1,0 +1,49 @@
+import { h, prepare, watch } from "../common/dom.js";
+import { percent, seconds } from "../common/format.js";
+import { probe } from "../common/probe.js";
+
+// Why is it slow: the ladder from ideal to actual as a waterfall, what is exposed, and what would help.
+
+function ladder(steps) {
+  const total = Math.max(...steps.map((step) => step.until_s), 1e-12);
+  return steps.map((step) => {
+    const from = (step.until_s - step.seconds) / total;
+    const row = h("tr", {}, h("th", { scope: "row" }, step.label),
+      h("td", { class: "pt-number" }, seconds(step.seconds)),
+      h("td", { class: "pt-number" }, percent(step.seconds / total)),
+      h("td", { class: "pt-bar-cell" }, h("i", { class: `pt-bar${step.ideal ? " pt-bar-ideal" : ""}`, style: `margin-left: ${from * 100}%; width: ${(step.seconds / total) * 100}%` })));
+    row.title = step.note ?? "";
+    return row;
+  });
+}
+
+function table(caption, head, rows) {
+  return h("table", { class: "pt-table" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, ...rows));
+}
+
+function render({ model, el }) {
+  prepare(el, "why");
+  const load = () => {
+    const why = model.get("why");
+    if (!why.ladder) return;
+    const parts = [table("From ideal to actual", ["", "time", "share", ""], ladder(why.ladder))];
+    const side = h("div", { class: "pt-why-side" });
+    if (why.changes.length) {
+      const items = why.changes.map((change, i) => {
+        const button = h("button", { type: "button", class: "pt-button", onclick: () => model.send({ type: "apply", index: i }) }, "Apply");
+        button.setAttribute("aria-label", `Apply: ${change.label}`);
+        return h("li", {}, button, h("span", { class: "pt-why-change" }, change.label), h("span", { class: "pt-number pt-good" }, change.gain));
+      });
+      side.append(h("h4", {}, "What would help most"), h("ul", { class: "pt-changes" }, ...items));
+    } else side.append(h("h4", {}, "What would help most"), h("p", { class: "pt-faint" }, why.searching ? "Trying neighbouring strategies…" : "No neighbouring strategy is faster."));
+    if (why.levers.length) side.append(table("If a resource were 10 % better", ["", "step time"], why.levers.map((lever) => h("tr", {}, h("th", { scope: "row" }, lever.label), h("td", { class: "pt-number" }, lever.gain)))));
+    if (why.exposed.length) side.append(table("Exposed communication", ["", "time"], why.exposed.map((entry) => h("tr", {}, h("th", { scope: "row" }, entry.label), h("td", { class: "pt-number" }, seconds(entry.seconds))))));
+    el.replaceChildren(h("div", { class: "pt-why-body" }, ...parts, side));
+    probe("why", { steps: why.ladder.length, changes: why.changes.length });
+  };
+  const unwatch = watch(model, { why: load });
+  load();
+  return unwatch;
+}
+
+export default { render };

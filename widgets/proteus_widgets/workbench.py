@@ -1,0 +1,142 @@
+"""The workbench: all views of one session, laid out."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ipywidgets as w
+import numpy as np
+
+from proteus.cluster import Cluster
+from proteus.strategy import StrategyTree
+from proteus_widgets.charts import Charts
+from proteus_widgets.code import Code
+from proteus_widgets.compare import Compare
+from proteus_widgets.controls import Controls
+from proteus_widgets.editors import editors
+from proteus_widgets.headline import Headline
+from proteus_widgets.reading import busy_by_device, critical_mask, memory_tracks, node_shares
+from proteus_widgets.selection import Lit
+from proteus_widgets.session import Session
+from proteus_widgets.timeline import Timeline
+from proteus_widgets.topology import TopologyView, flows_on
+from proteus_widgets.tree import TreeView
+from proteus_widgets.why import Why
+
+#: side by side from this width on, one under the other below it
+TREE_FLEX, TOPOLOGY_FLEX = "1 1 420px", "2 1 520px"
+
+
+class Workbench(w.VBox):
+    """Controls, headline, tree, topology, timeline, and tabs that explain and compare.
+
+    Parameters
+    ----------
+    session
+        What it shows; every view reads it and asks it for changes.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.headline = Headline(session)
+        self.controls = Controls(session, on_price=self._price)
+        self.tree = TreeView(lambda row: session.select("node", row), session.request_edit)
+        self.topology = TopologyView(lambda link: session.select("link", link))
+        self.timeline = Timeline(lambda span: session.select("span", span))
+        self.why, self.charts, self.compare, self.code = Why(session), Charts(session), Compare(session), Code(session)
+        self.tree.layout = w.Layout(flex=TREE_FLEX, min_width="0")
+        self.topology.layout = w.Layout(flex=TOPOLOGY_FLEX, min_width="0")
+        middle = w.Box([self.tree, self.topology], layout=w.Layout(display="flex", flex_flow="row wrap", grid_gap="12px", margin="6px 0"))
+        self.tabs = w.Tab(
+            [self.why, self.charts, self.compare, self.code],
+            titles=["Why is it slow?", "Charts", "Compare", "Code"],
+            selected_index=None,
+        )
+        super().__init__([self.headline, self.controls, middle, self.timeline, self.tabs])
+        self.layout.width = "100%"
+        session.observe(self._outcome, "outcome")
+        session.observe(self._lit, "lit")
+        session.observe(self._said, ["error", "busy"])
+        session.observe(self._pinned, "pinned")
+        self.tabs.observe(lambda _: self._tab(), "selected_index")
+        self._outcome()
+
+    # -- from the session to the views
+
+    def _outcome(self, _change: Any = None) -> None:
+        """A new result: what the eye follows goes first, menus and hidden tabs after it."""
+        session = self.session
+        result = session.result
+        self.timeline.show(
+            result.spans,
+            result.step_time_s,
+            memory=memory_tracks(result),
+            critical=critical_mask(result),
+        )
+        self.headline.show()
+        self.topology.show(session.cluster, np.asarray(result.link_utilisation), busy_by_device(result))
+        self.tree.show(session.rows, node_shares(result, session.rows))
+        self._lit()
+        self.controls.show()
+        self._tab()
+
+    def _lit(self, _change: Any = None) -> None:
+        session, lit = self.session, self.session.lit
+        self.timeline.light(lit)
+        picked = session.selection.id if session.selection and session.selection.what == "link" else -1
+        self.topology.light(lit.links, picked, self._info(picked))
+        with self.tree.hold_sync():
+            self.tree.selected = lit.node
+            self.tree.editors = self._editors(lit)
+
+    def _info(self, link: int) -> list[str]:
+        if link < 0:
+            return []
+        result = self.session.result
+        return flows_on(result.spans, self.session.cluster, link, float(result.link_utilisation[link]))
+
+    def _editors(self, lit: Lit) -> list[dict[str, Any]]:
+        if lit.node < 0:
+            return []
+        row = self.session.rows[lit.node]
+        return editors(self.session.tree, row, self.session.moment.edit(row.path))
+
+    def _said(self, _change: Any = None) -> None:
+        self.headline.state()
+        self.controls.say()
+        self.tree.say(self.session.error, failed=bool(self.session.error))
+
+    def _pinned(self, _change: Any = None) -> None:
+        self.headline.state()
+        self._tab()
+
+    def _price(self, price_per_hour: float) -> None:
+        self.headline.price_per_hour = price_per_hour
+        self.headline.show()
+
+    def _tab(self) -> None:
+        """Only the tab that is seen is kept up to date."""
+        at = self.tabs.selected_index
+        if at is not None:
+            self.tabs.children[at].show()
+
+    # -- for users
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the session as YAML; see :meth:`Session.save`."""
+        self.session.save(path)
+
+
+def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
+    """The workbench on a strategy.
+
+    Examples
+    --------
+    ::
+
+        import proteus as pt
+        tree = pt.StrategyTree(pt.models.load("llama3-8b")).parallelize(dp=4, tp=4, pp=2, global_batch=128)
+        pt.lab(tree, pt.clusters.load("dgx-a100", nodes=4))
+    """
+    return Workbench(Session(tree, cluster))
