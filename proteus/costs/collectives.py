@@ -38,7 +38,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from proteus.costs.links import LinkTraits, link_traits, protocol_traits
+from proteus.costs.links import LinkTraits, ProtocolTraits, link_traits, protocol_traits
 from proteus.errors import StrategyError, unknown
 
 
@@ -81,6 +81,23 @@ class Protocol(StrEnum):
     SIMPLE = "simple"
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most one flow of an algorithm gets, and whether a link between hosts says so.
+
+    Parameters
+    ----------
+    rate_Bps
+        Least of capacity / count over the links, in a healthy group [B/s].
+    is_between
+        The link with the least is on the way between hosts.
+    """
+
+    algorithm: Algorithm
+    rate_Bps: float
+    is_between: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShape:
     """All that the cost of a collective needs to know of its group.
@@ -103,8 +120,8 @@ class GroupShape:
         Every host has the same members; else only rings, trees and pairs.
     nvls
         The switches of the host can reduce and multicast.
-    rates_Bps
-        Per algorithm: the most one flow gets alone on the cluster [B/s].
+    limits
+        Per algorithm: what limits it alone on the cluster.
     """
 
     num_ranks: int
@@ -117,18 +134,15 @@ class GroupShape:
     rails: int
     is_regular: bool
     nvls: bool
-    rates_Bps: tuple[tuple[Algorithm, float], ...]
+    limits: tuple[Limit, ...]
 
-    def rate_Bps(self, algorithm: Algorithm) -> float:
-        """The most that one flow of `algorithm` gets alone on the cluster [B/s]."""
-        for name, rate in self.rates_Bps:
-            if name is algorithm:
-                return rate
-        return 0.0
+    def limit(self, algorithm: Algorithm) -> Limit:
+        """What limits `algorithm` alone on the cluster."""
+        return next(limit for limit in self.limits if limit.algorithm is algorithm)
 
-    def with_rates(self, rates_Bps: tuple[tuple[Algorithm, float], ...]) -> GroupShape:
-        """The same group with its rates filled in."""
-        return replace(self, rates_Bps=rates_Bps)
+    def with_limits(self, limits: tuple[Limit, ...]) -> GroupShape:
+        """The same group with its limits filled in."""
+        return replace(self, limits=limits)
 
     def can_run(self, algorithm: Algorithm) -> bool:
         """Whether `algorithm` works on groups of this shape."""
@@ -217,10 +231,13 @@ def algorithms(kind: Collective, shape: GroupShape, *, all_known: bool = False) 
         Also those that the tuner never takes by itself.
     """
     names = _TUNED[kind] + (_ON_REQUEST.get(kind, ()) if all_known else ())
+    if shape.num_hosts == 1 and not all_known:  # NCCL's tuner prices a tree inside a host above the ring
+        names = tuple(name for name in names if name is not Algorithm.TREE)
     return tuple(name for name in names if shape.can_run(name))
 
 
-def _protocols(algorithm: Algorithm, shape: GroupShape) -> tuple[Protocol, ...]:
+def protocols(algorithm: Algorithm, shape: GroupShape) -> tuple[Protocol, ...]:
+    """The protocols that `algorithm` can use on a group of this shape."""
     if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
         return (Protocol.SIMPLE,)
     # LL128 needs 128-byte stores that arrive whole: NVLink only.
@@ -261,10 +278,10 @@ def choose(kind: Collective, shape: GroupShape, size_bytes: float, forced: str |
     best: tuple[float, Choice] | None = None
     for name in names:
         assert name is not None
-        protocols = _protocols(name, shape)
-        for proto in (protocol,) if protocol in protocols else protocols:
+        usual = protocols(name, shape)
+        for proto in (protocol,) if protocol in usual else usual:
             assert proto is not None
-            choice = Choice(name, proto, _num_channels(name, shape))
+            choice = Choice(name, proto, num_channels(name, shape))
             time_s = terms(kind, shape, choice, size_bytes).alone_s
             if best is None or time_s < best[0]:
                 best = (time_s, choice)
@@ -272,7 +289,8 @@ def choose(kind: Collective, shape: GroupShape, size_bytes: float, forced: str |
     return best[1]
 
 
-def _num_channels(algorithm: Algorithm, shape: GroupShape) -> int:
+def num_channels(algorithm: Algorithm, shape: GroupShape) -> int:
+    """Rings, rails or switches that share the bytes of a collective."""
     if algorithm is Algorithm.RING:
         return shape.rings
     if algorithm in (Algorithm.TREE, Algorithm.NVLS_TREE):
@@ -324,36 +342,75 @@ def terms(kind: Collective, shape: GroupShape, choice: Choice, size_bytes: float
     ----------
     size_bytes
         See :class:`Collective` [bytes].
+    """
+    return terms_with(
+        kind, shape, choice, size_bytes, link_traits(shape.intra), link_traits(shape.inter),
+        protocol_traits(choice.protocol),
+    )  # fmt: skip
+
+
+def terms_with(
+    kind: Collective, shape: GroupShape, choice: Choice, size_bytes: float,
+    intra: LinkTraits, inter: LinkTraits, protocol: ProtocolTraits,
+) -> Terms:  # fmt: skip
+    """:func:`terms` with given numbers for the links, as a fit needs it.
 
     Notes
     -----
     ``latency = base + intra hops x intra latency + inter hops x inter latency``;
     ``work = payload / (link efficiency x protocol efficiency)``;
-    ``cap = rate alone / (1 + (half / size)^power)``, the ramp of a pipeline
-    whose chunks grow with the message.
+    ``cap = rate alone x share of the protocol`` (LL, LL128), or for Simple
+    ``cap = rate alone / (1 + (half x ranks / size)^power)``, the ramp of a
+    pipeline whose chunks grow with the share of each rank.
     """
     if shape.num_ranks < 2:
         return Terms(0.0, 0.0, math.inf, 0.0, "nothing to send")
-    proto = protocol_traits(choice.protocol)
-    intra = link_traits(shape.intra)
-    inter = link_traits(shape.inter)
-    many = shape.num_hosts > 1
-    bound: LinkTraits = inter if many else intra
     algorithm = choice.algorithm
+    limit = shape.limit(algorithm)
+    start = inter if shape.num_hosts > 1 else intra
+    bound = inter if limit.is_between else intra
     near, far = _steps(kind, shape, algorithm)
-    if algorithm in (Algorithm.PAIRS, Algorithm.ROOTED):
-        hops_s = near * intra.pair_s + far * inter.pair_s
-        base_s = (inter if many else intra).base_s + (inter if many else intra).hop_s[choice.protocol]
-    elif algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
-        hops_s = near * intra.nvls_s + far * inter.hop_s[choice.protocol]
-        base_s = bound.base_s
+    if algorithm in _SIDE_BY_SIDE:
+        hops_s = intra.hop_s[choice.protocol] + near * intra.pair_s + far * inter.pair_s
+        if shape.num_hosts > 1:
+            hops_s += inter.hop_s[choice.protocol]
     else:
-        hops_s = near * intra.hop_s[choice.protocol] + far * inter.hop_s[choice.protocol]
-        base_s = bound.base_s
-    latency_s = base_s + proto.base_s + hops_s
+        step_s = intra.nvls_s if algorithm in _IN_SWITCH else intra.hop_s[choice.protocol]
+        hops_s = near * step_s + far * inter.hop_s[choice.protocol]
+    style = _style(algorithm)
     data = payload_bytes(kind, shape, algorithm, size_bytes)
-    efficiency = bound.efficiency_of(algorithm) * proto.efficiency
-    half = bound.half_bytes[choice.protocol] * shape.num_ranks
-    ramp = 1.0 + (half / max(size_bytes, 1.0)) ** bound.ramp_power
-    rate_Bps = shape.rate_Bps(algorithm)
-    return Terms(latency_s, data / efficiency, rate_Bps / ramp, bound.sigma, bound.source)
+    return Terms(
+        start.base_s + hops_s,
+        data / (bound.efficiency[style] * protocol.efficiency),
+        limit.rate_Bps * _reached(kind, shape, choice, size_bytes, bound),
+        max(start.sigma, bound.sigma),
+        bound.source,
+    )
+
+
+def _reached(kind: Collective, shape: GroupShape, choice: Choice, size_bytes: float, bound: LinkTraits) -> float:
+    """Share of the rate of the links that the GPUs keep up with."""
+    style = _style(choice.algorithm)
+    if choice.protocol is Protocol.SIMPLE:
+        half_bytes = bound.half_bytes[style] * shape.num_ranks
+        reached = 1.0 / (1.0 + (half_bytes / max(size_bytes, 1.0)) ** bound.ramp_power)
+    else:
+        reached = bound.protocol_share[choice.protocol]
+    if shape.num_hosts == 1 and style in bound.own_share:
+        # Each rank also copies its own share, between the steps that use the links.
+        steps = (2 if kind is Collective.ALL_REDUCE else 1) * (shape.num_ranks - 1)
+        reached *= steps / (steps + bound.own_share[style])
+    return reached
+
+
+_SIDE_BY_SIDE = (Algorithm.PAIRS, Algorithm.ROOTED)
+_IN_SWITCH = (Algorithm.NVLS, Algorithm.NVLS_TREE)
+
+
+def _style(algorithm: Algorithm) -> str:
+    """The algorithms that were measured stand for those that work like them."""
+    if algorithm in _IN_SWITCH:
+        return "nvls"
+    if algorithm in _SIDE_BY_SIDE:
+        return "pairs"
+    return algorithm if algorithm in (Algorithm.TREE, Algorithm.P2P) else "ring"

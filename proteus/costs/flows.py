@@ -47,6 +47,12 @@ class Flows:
             rates[self.group[first]] = np.minimum.reduceat(capacity_Bps[self.link] / self.count, first)
         return rates
 
+    def narrowest(self, group: int, capacity_Bps: np.ndarray) -> int:
+        """The link with the least capacity per flow of one group."""
+        first, end = np.searchsorted(self.group, [group, group + 1])
+        links = self.link[first:end]
+        return int(links[(capacity_Bps[links] / self.count[first:end]).argmin()])
+
 
 @dataclass(frozen=True, slots=True)
 class Edges:

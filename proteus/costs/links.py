@@ -31,10 +31,16 @@ class LinkTraits:
     nvls_s
         One pass through the reducing switch [s].
     efficiency
-        Largest share of the nominal bandwidth that is data, per algorithm
-        class: ``ring`` (and tree), ``nvls``, ``pairs``, ``p2p``.
+        Largest share of the nominal bandwidth that is data, per style:
+        ``ring``, ``tree``, ``nvls``, ``pairs``, ``p2p``.
     half_bytes
-        Per protocol: bytes per rank at which the ramp has cost one half.
+        Per style: bytes per rank at which waiting for chunks has halved the
+        rate of the Simple protocol.
+    protocol_share
+        Largest share of the rate that LL and LL128 keep up with.
+    own_share
+        Per style: time in which a rank copies its own share, by the time of
+        one step; only where no network is crossed.
     ramp_power
         How slowly the ramp rises.
     sigma
@@ -49,24 +55,17 @@ class LinkTraits:
     nvls_s: float
     efficiency: Mapping[str, float]
     half_bytes: Mapping[str, float]
+    protocol_share: Mapping[str, float]
+    own_share: Mapping[str, float]
     ramp_power: float
     sigma: float
     source: str
 
-    def efficiency_of(self, algorithm: str) -> float:
-        """Share of the nominal bandwidth that is data under `algorithm`."""
-        if algorithm in ("nvls", "nvls_tree"):
-            return self.efficiency["nvls"]
-        if algorithm in ("pairs", "rooted"):
-            return self.efficiency["pairs"]
-        return self.efficiency["p2p" if algorithm == "p2p" else "ring"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolTraits:
-    """What a protocol adds: time to start, and flags between the data."""
+    """What a protocol adds: flags between the data."""
 
-    base_s: float
     efficiency: float
 
 
@@ -98,6 +97,8 @@ def link_traits(family: str) -> LinkTraits:
         nvls_s=row.get("nvls_us", 0.0) * US,
         efficiency=row["efficiency"],
         half_bytes={name: float(value) for name, value in row["half_bytes"].items()},
+        protocol_share=row["protocol_share"],
+        own_share=row["own_share"],
         ramp_power=row["ramp_power"],
         sigma=row["sigma"],
         source=row["source"],
@@ -108,4 +109,4 @@ def link_traits(family: str) -> LinkTraits:
 def protocol_traits(protocol: str) -> ProtocolTraits:
     """The numbers of one protocol: ``"ll"``, ``"ll128"`` or ``"simple"``."""
     row = _file()["protocols"][protocol]
-    return ProtocolTraits(base_s=row["base_us"] * US, efficiency=row["efficiency"])
+    return ProtocolTraits(efficiency=row["efficiency"])

@@ -6,7 +6,7 @@ import numpy as np
 
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.kinds import LinkKind
-from proteus.costs.collectives import Algorithm, Collective, GroupShape
+from proteus.costs.collectives import Algorithm, Collective, GroupShape, Limit
 from proteus.costs.flows import flows
 from proteus.costs.patterns import Pattern, is_networked, local_plan, networked_plan, patterns
 
@@ -16,6 +16,7 @@ _SAMPLED_GROUPS = 16
 _SAMPLED_HOSTS = 64
 #: oldest and newest PCIe generation with fitted numbers
 _PCIE_FITTED = (3, 5)
+_BETWEEN_GPUS = (LinkKind.NVLINK, LinkKind.NVSWITCH, LinkKind.XGMI)
 _NVLINK_GENERATIONS = {
     "pascal": "nvlink1",
     "volta": "nvlink2",
@@ -54,7 +55,7 @@ def _shape(pattern: Pattern, cluster: Cluster) -> GroupShape:
     if n == 1:
         return GroupShape(
             num_ranks=1, num_hosts=1, ranks_per_host=1, intra="pcie3", inter="ib", rings=1, local_rings=1, rails=1,
-            is_regular=True, nvls=False, rates_Bps=(),
+            is_regular=True, nvls=False, limits=(),
         )  # fmt: skip
     networked = is_networked(pattern, cluster)
     regular = pattern.is_regular
@@ -70,9 +71,9 @@ def _shape(pattern: Pattern, cluster: Cluster) -> GroupShape:
     shape = GroupShape(
         num_ranks=n, num_hosts=pattern.num_hosts if networked else 1, ranks_per_host=per_host, intra=intra,
         inter=_inter_family(cluster), rings=rings, local_rings=local_rings, rails=rails, is_regular=regular or
-        not networked, nvls=nvls, rates_Bps=(),
+        not networked, nvls=nvls, limits=(),
     )  # fmt: skip
-    return shape.with_rates(_rates(pattern, shape, cluster))
+    return shape.with_limits(_limits(pattern, shape, cluster))
 
 
 _DRAWN = (
@@ -87,24 +88,27 @@ _DRAWN = (
 )
 
 
-def _rates(pattern: Pattern, shape: GroupShape, cluster: Cluster) -> tuple[tuple[Algorithm, float], ...]:
+def _limits(pattern: Pattern, shape: GroupShape, cluster: Cluster) -> tuple[Limit, ...]:
     """Of every algorithm: the rate of one flow in the healthiest of some groups of the pattern."""
     sample = pattern.sample(groups=_SAMPLED_GROUPS if cluster.faults else 1, hosts=_SAMPLED_HOSTS)
-    rates = []
+    limits = []
     for algorithm, kind in _DRAWN:
         if not shape.can_run(algorithm):
             continue
         found = flows(kind, algorithm, sample.members, cluster)
-        rate = float(found.rates_Bps(len(sample.members), cluster.link_capacity_Bps).max())
+        rates = found.rates_Bps(len(sample.members), cluster.link_capacity_Bps)
+        healthiest = int(rates.argmax())
+        rate_Bps = float(rates[healthiest])
         # Flows that a larger group would add on the links of one rank.
         if algorithm is Algorithm.PAIRS:
-            rate *= _peers(sample) / _peers(pattern)
+            rate_Bps *= _peers(sample) / _peers(pattern)
         elif algorithm is Algorithm.ROOTED:
-            rate *= (sample.members.shape[1] - 1) / (shape.num_ranks - 1)
+            rate_Bps *= (sample.members.shape[1] - 1) / (shape.num_ranks - 1)
         elif algorithm is Algorithm.HIERARCHICAL:
-            rate *= sample.num_hosts / pattern.num_hosts
-        rates.append((algorithm, rate))
-    return tuple(rates)
+            rate_Bps *= sample.num_hosts / pattern.num_hosts
+        kind_of_link = cluster.link_kind[found.narrowest(healthiest, cluster.link_capacity_Bps)]
+        limits.append(Limit(algorithm, rate_Bps, shape.num_hosts > 1 and kind_of_link not in _BETWEEN_GPUS))
+    return tuple(limits)
 
 
 def _peers(pattern: Pattern) -> int:
@@ -113,23 +117,27 @@ def _peers(pattern: Pattern) -> int:
 
 
 def _intra_family(pattern: Pattern, cluster: Cluster) -> str:
+    """The family of the narrowest link that a ring on the fullest host crosses."""
     first = pattern.members[0]
     gpu = cluster.gpu(int(first[0]))
-    busiest = int(pattern.counts.argmax())
-    here = first[pattern.starts[busiest] :][: pattern.counts[busiest]]
-    if len(here) == 1:  # nothing to see: the host's own best neighbours
-        here = np.flatnonzero(cluster.host_of(np.arange(cluster.num_devices)) == cluster.host_of(here)[0])
-        here = here[:2]
+    fullest = int(pattern.counts.argmax())
+    here = first[pattern.starts[fullest] :][: pattern.counts[fullest]]
+    if len(here) == 1:  # its steps inside a host are none; what the host has tells its generation
+        start = int(here[0]) - int(here[0]) % cluster.devices_per_host
+        here = np.arange(start, start + min(2, cluster.devices_per_host))
     if len(here) > 1:
         routes = cluster.routes(here, np.roll(here, -1))
-        kinds = set(cluster.link_kind[routes[routes >= 0]].tolist())
-        if kinds <= {LinkKind.NVLINK, LinkKind.NVSWITCH}:
+        used = routes[routes >= 0]
+        narrowest = cluster.link_kind[used[cluster.link_capacity_Bps[used].argmin()]]
+        if narrowest in (LinkKind.NVLINK, LinkKind.NVSWITCH):
             return _NVLINK_GENERATIONS.get(gpu.generation, "nvlink4")
-        if kinds <= {LinkKind.XGMI}:
+        if narrowest == LinkKind.XGMI:
             return "xgmi"
+        if narrowest == LinkKind.SOCKET:
+            return "socket"
     oldest, newest = _PCIE_FITTED
     return f"pcie{min(max(gpu.pcie_gen, oldest), newest)}"
 
 
 def _inter_family(cluster: Cluster) -> str:
-    return str(getattr(cluster.fabric, "family", "ib"))
+    return str(cluster.fabric.family)
