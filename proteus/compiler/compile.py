@@ -16,6 +16,7 @@ from proteus.compiler.chain import Chunk, chain
 from proteus.compiler.emit import Emitter
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.memory import static_memory
+from proteus.compiler.relations import paired_ranks
 from proteus.compiler.rank_plan import RankPlan, RankPlanner, Tied
 from proteus.compiler.state import states
 from proteus.compiler.tables import CommRow, Tables
@@ -24,7 +25,6 @@ from proteus.costs import precision as precisions
 from proteus.costs import profile as profiles
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
-from proteus.strategy.rows import node_ids
 from proteus.strategy.schedule import parse_grid, plan, validate
 from proteus.strategy.schedules.plan import Plan
 from proteus.strategy.tree import StrategyTree
@@ -67,7 +67,7 @@ def compile_tree(
     chunks = chain(tree, element_bytes=precision.activation_bytes, fused_attention=profile.flash)
     schedule = schedule_of(tree)
     is_split = frozenset(int(c) for c in np.flatnonzero(schedule.is_split))
-    nodes = node_ids(tree)
+    nodes = tree.node_ids()
     tables = Tables()
     tied = _tied(chunks, tables, precision, nodes)
     planner = RankPlanner(chunks, tables, nodes, tree.training, precision, profile, is_split, tied)
@@ -122,8 +122,7 @@ def _tied(
                         f"{link.path(0)}.{state.parameter.name} is tied to {path}, whose stage has {owner.mesh!r} "
                         f"instead of {chunk.mesh!r}; give both stages one mesh"
                     )
-                ranks = np.arange(chunk.mesh.size)
-                tables.members.append(np.stack([owner.first_device + ranks, chunk.first_device + ranks], axis=1))
+                tables.members.append(paired_ranks(owner.first_device, chunk.first_device, chunk.mesh.size))
                 parts = chunk.mesh.degree(state.kept["gradient"] or state.kept["optimizer"])
                 row = CommRow(
                     mesh=chunk.mesh, axes=(), kind="all_reduce", size_bytes=state.numel * precision.grad_bytes / parts,

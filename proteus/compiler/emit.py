@@ -13,7 +13,7 @@ from proteus.compiler.chain import Chunk
 from proteus.compiler.fold import Folding, fold
 from proteus.compiler.graph import ExecutionGraph, RankClass, Transfer
 from proteus.compiler.memory import StaticMemory
-from proteus.compiler.price import Pricer
+from proteus.compiler.price import Pricer, pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
 from proteus.compiler.steps import STREAMS
@@ -106,7 +106,8 @@ class Emitter:
         segments = _Segments(self, classes)
         ids = self._task_ids(folding, classes)
         patterns = PatternTable(self.relations, folding, self.cluster.link_capacity_Bps, sharing=sharing)
-        columns = _TaskColumns(ids.total)
+        num_sends = self._num_send_classes(folding) * self.schedule.num_micro_batches
+        columns = _TaskColumns(ids.total, ids.total + num_sends)
         for number, rank in enumerate(classes):
             self._fill(columns, rank, ids.of[number], ids.owns[number], segments, folding, patterns)
         transfers = self._transfers(columns, ids, folding, classes, patterns)
@@ -277,6 +278,12 @@ class Emitter:
 
     # -- between stages -------------------------------------------------------
 
+    def _num_send_classes(self, folding: Folding) -> int:
+        if self.sends < 0:
+            return 0
+        classes = folding.group_class[self.sends]
+        return sum(len(np.unique(classes[b.first : b.stop])) for b in self.boundaries)
+
     def _transfers(
         self, columns: _TaskColumns, ids: _Ids, folding: Folding, classes: Sequence[_Class], patterns: PatternTable
     ) -> list[Transfer]:
@@ -416,7 +423,8 @@ class _Streams:
 class _TaskColumns:
     """Task columns; sends are appended behind the steps."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, filled: int, total: int) -> None:
+        self.filled = filled
         self.kind = np.zeros(total, np.uint8)
         self.latency_s, self.work, self.release_s = np.zeros(total), np.zeros(total), np.zeros(total)
         self.segment, self.pattern = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
@@ -425,15 +433,11 @@ class _TaskColumns:
     def append(
         self, count: int, kind: TaskKind, latency_s: float, work: float, pattern: int, op_class: int
     ) -> np.ndarray:
-        first = len(self.kind)
-        values: dict[str, float] = {
-            "kind": kind, "latency_s": latency_s, "work": work, "release_s": 0.0, "segment": -1, "pattern": pattern,
-            "op_class": op_class,
-        }  # fmt: skip
-        for name, value in values.items():
-            old: np.ndarray = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.full(count, value, old.dtype)]))
-        return np.arange(first, first + count)
+        rows = slice(self.filled, self.filled + count)
+        self.kind[rows], self.latency_s[rows], self.work[rows] = kind, latency_s, work
+        self.pattern[rows], self.op_class[rows] = pattern, op_class
+        self.filled += count
+        return np.arange(rows.start, rows.stop)
 
 
 class _Segments:
@@ -458,16 +462,16 @@ class _Segments:
             slow = float(cluster.device_slowdown[rank.device])
             key = (rank.plan, rank.coordinate, gpu.name, slow)
             if key not in tables:
-                pricer = pricers.setdefault(gpu.name, Pricer(gpu, emitter.precision, emitter.profile))
+                prices = pricers.setdefault(gpu.name, pricer(gpu, emitter.precision, emitter.profile))
                 first = len(sizes)
                 host = []
                 for ops in emitter.plans[rank.plan].segments:
                     launches = 0.0
                     for op in ops:
                         price = (
-                            pricer.total(op.kernels)
+                            prices.total(op.kernels)
                             if op.program is None or op.instruction is None
-                            else pricer.price(op.program, op.instruction, rank.coordinate)
+                            else prices.price(op.program, op.instruction, rank.coordinate)
                         )
                         work.append(price.time_s * slow)
                         op_class.append(int(price.compute_class))
@@ -485,4 +489,4 @@ class _Segments:
         self.work_s = np.array(work, np.float64)
         self.op_class = np.array(op_class, np.int16)
         self.total_s = np.add.reduceat(self.work_s, self.ptr[:-1]) if len(sizes) else np.empty(0)
-        self.assumed = {line for pricer in pricers.values() for line in pricer.assumed}
+        self.assumed = {line for prices in pricers.values() for line in prices.assumed}

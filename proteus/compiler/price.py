@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from proteus.cluster.gpu import Gpu
 from proteus.compiler.chain import op_sizes
@@ -43,10 +44,18 @@ class Pricer:
         self.precision = precision
         self.profile = profile
         self.costs = costs or OpCosts(gpu)
-        self.assumed: set[str] = set()
+        self.assumed: dict[str, None] = {}
+        self._prices: dict[tuple[int, int, tuple[int, ...]], tuple[Instruction, Price]] = {}
 
     def price(self, program: BlockProgram, instruction: Instruction, coordinate: tuple[int, ...]) -> Price:
         """The price of a computation (or a local move) on the rank at `coordinate`."""
+        key = (id(program), id(instruction), coordinate)
+        found = self._prices.get(key)
+        if found is None or found[0] is not instruction:
+            found = self._prices[key] = (instruction, self._price(program, instruction, coordinate))
+        return found[1]
+
+    def _price(self, program: BlockProgram, instruction: Instruction, coordinate: tuple[int, ...]) -> Price:
         match instruction:
             case Compute():
                 sizes = op_sizes(program, instruction.op, instruction.cut, coordinate)
@@ -77,7 +86,32 @@ class Pricer:
             flop += work.flop
             weight += found.sigma * found.time_s
             if found.assumed:
-                self.assumed.add(f"{work.family} on {self.gpu.name}: {found.source}")
+                self.assumed[f"{work.family} on {self.gpu.name}: {found.source}"] = None
             if found.time_s > longest:
                 longest, bound = found.time_s, compute_class(work)
         return Price(time_s, bound, self.profile.host_s(kernels), weight / time_s if time_s else 0.0, flop)
+
+
+@lru_cache(maxsize=64)
+def _cached_pricer(gpu: _Gpu, precision: Precision, profile: Profile) -> Pricer:
+    return Pricer(gpu.gpu, precision, profile)
+
+
+class _Gpu:
+    """A GPU by identity: catalogues load each once."""
+
+    __slots__ = ("gpu",)
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+
+    def __hash__(self) -> int:
+        return id(self.gpu)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Gpu) and other.gpu is self.gpu
+
+
+def pricer(gpu: Gpu, precision: Precision, profile: Profile) -> Pricer:
+    """The pricer of a GPU, precision and profile, with what it has priced before."""
+    return _cached_pricer(_Gpu(gpu), precision, profile)

@@ -47,6 +47,13 @@ def mesh_groups(mesh: Mesh, axes: tuple[str, ...], first_devices: tuple[tuple[in
     return Groups(members, kind)
 
 
+@lru_cache(maxsize=256)
+def paired_ranks(first: int, second: int, count: int) -> Groups:
+    """Groups of two: the i-th device from `first` and the i-th from `second`."""
+    ranks = np.arange(count)
+    return Groups(np.stack([first + ranks, second + ranks], axis=1), np.zeros(count, np.int64))
+
+
 @lru_cache(maxsize=64)
 def send_groups(parts: tuple[tuple[int, bytes], ...]) -> Groups:
     """Pairs (sender, receiver); `parts` are (label, int64 pairs as bytes)."""
@@ -111,14 +118,13 @@ class Relations:
         self._flows.append({})
         return len(self.groups) - 1
 
-    def of(self, row: CommRow, members: Sequence[np.ndarray]) -> int:
+    def of(self, row: CommRow, members: Sequence[Groups]) -> int:
         """Number of the relation of a communication row."""
         key = (row.mesh, row.axes, row.members)
         at = self._at.get(key)
         if at is None:
             if row.members >= 0:
-                pairs = members[row.members]
-                groups = Groups(pairs, np.zeros(len(pairs), np.int64))
+                groups = members[row.members]
             else:
                 first = tuple(sorted(self._first[row.mesh].items()))
                 groups = mesh_groups(row.mesh, row.axes, first)

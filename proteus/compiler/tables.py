@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from proteus.compiler.program import BlockProgram, Instruction, Move, ProgramPhase
 from proteus.compiler.steps import stream_of
 from proteus.costs.work import Work
 from proteus.mesh import Mesh
 from proteus.compiler.kinds import SpanKind
+
+if TYPE_CHECKING:
+    from proteus.compiler.relations import Groups
 
 _COMM_SPAN = {
     "tensor": SpanKind.TENSOR_COMM,
@@ -65,7 +67,7 @@ class Tables:
 
     segments: list[list[OpRow]] = field(default_factory=list)
     comms: list[CommRow] = field(default_factory=list)
-    members: list[np.ndarray] = field(default_factory=list)
+    members: list[Groups] = field(default_factory=list)
     _comm_at: dict[CommRow, int] = field(default_factory=dict)
 
     def segment(self, ops: list[OpRow]) -> int:

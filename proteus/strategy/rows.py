@@ -7,17 +7,8 @@ from proteus.strategy.config import NodeConfig
 from proteus.strategy.tree import BlockRun, StrategyTree, TreeRow
 
 
-def tree_rows(tree: StrategyTree) -> list[TreeRow]:
-    """One row for the model, every stage, every run of equal blocks, module and op."""
-    return _build(tree)[0]
-
-
-def node_ids(tree: StrategyTree) -> dict[tuple[str, str], int]:
-    """(path of a run, op name) → row; the empty name is the run itself."""
-    return _build(tree)[1]
-
-
-def _build(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str], int]]:
+def number_rows(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str], int]]:
+    """Rows for the model, every stage, run of equal blocks, module and op; and where each op stands."""
     rows: list[TreeRow] = []
     ids: dict[tuple[str, str], int] = {}
     own = dict(tree.configs)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from proteus.errors import StrategyError, unknown
 from proteus.model.graph import Block, Model
@@ -45,8 +46,29 @@ def segments_of(selector: str) -> tuple[str, ...]:
     return tuple(selector.split(".")) if selector else ()
 
 
+class _Same:
+    """A block compared by identity: a model's blocks are made once."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def __hash__(self) -> int:
+        return id(self.block)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.block is self.block
+
+
 def match_block(selector: str, block: Block) -> Match | None:
     """How `selector` meets `block`; None when it names no op of it."""
+    return _match(selector, _Same(block))
+
+
+@lru_cache(maxsize=65536)
+def _match(selector: str, same: _Same) -> Match | None:
+    block = same.block
     parts = segments_of(selector)
     own = block.name.split(".")
     if any(want not in ("*", have) for want, have in zip(parts, own, strict=False)):

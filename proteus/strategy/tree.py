@@ -9,7 +9,7 @@ tree that remembers the one before (:meth:`StrategyTree.undo`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from proteus.errors import StrategyError, context
@@ -102,7 +102,7 @@ class StrategyTree:
     ['layers.3.mlp.fc1: - → {ffn: -}']
     """
 
-    __slots__ = ("_previous", "_state", "model")
+    __slots__ = ("_previous", "_rows", "_runs", "_state", "model")
 
     def __init__(self, model: Model, *, _state: _State | None = None, _previous: StrategyTree | None = None) -> None:
         whole = Mesh((("dp", 1),))
@@ -115,6 +115,8 @@ class StrategyTree:
             configs=(),
         )
         self._previous = _previous
+        self._runs: tuple[BlockRun, ...] | None = None
+        self._rows: tuple[list[TreeRow], dict[tuple[str, str], int]] | None = None
 
     # -- what it says -----------------------------------------------------
 
@@ -170,6 +172,11 @@ class StrategyTree:
 
     def runs(self) -> tuple[BlockRun, ...]:
         """The chain of blocks, cut where the stage or the configs change."""
+        if self._runs is None:
+            self._runs = self._find_runs()
+        return self._runs
+
+    def _find_runs(self) -> tuple[BlockRun, ...]:
         found: list[BlockRun] = []
         position = 0
         ordered = sorted(self.configs, key=lambda item: len(segments_of(item[0])))
@@ -340,9 +347,18 @@ class StrategyTree:
 
     def rows(self) -> list[TreeRow]:
         """The tree as lines, equal blocks of a stage grouped."""
-        from proteus.strategy.rows import tree_rows
+        return list(self._numbered()[0])
 
-        return tree_rows(self)
+    def node_ids(self) -> dict[tuple[str, str], int]:
+        """(path of a run, op name) → id of its row; the empty name is the run itself."""
+        return self._numbered()[1]
+
+    def _numbered(self) -> tuple[list[TreeRow], dict[tuple[str, str], int]]:
+        if self._rows is None:
+            from proteus.strategy.rows import number_rows
+
+            self._rows = number_rows(self)
+        return self._rows
 
     def to_yaml(self) -> str:
         """The tree as YAML text; :meth:`from_yaml` reads it back."""
@@ -371,7 +387,7 @@ class StrategyTree:
             f"StrategyTree({self.model.name} on {self.mesh!r}, {self.schedule.name}, "
             f"{training.global_batch} samples a step in {training.micro_batch}s, {training.precision})"
         )
-        lines = [f"  {row.label}" for row in ()]
+        lines = []
         for selector, config in self.configs:
             lines.append(f"  {selector or 'model'}: {config!r}")
         return "\n".join([head, *lines])
@@ -383,7 +399,6 @@ class Selection:
 
     tree: StrategyTree
     selector: str
-    _: None = field(default=None, repr=False)
 
     @property
     def paths(self) -> list[str]:
@@ -398,11 +413,12 @@ class Selection:
 
     def config(self) -> dict[str, NodeConfig]:
         """What the tree says for every op it covers (before propagation)."""
+        paths = set(self.paths)
         return {
-            f"{run.path}.{op.name}": run.config(op)
+            path: run.config(op)
             for run in self.tree.runs()
             for op in run.block.ops
-            if f"{run.path}.{op.name}" in set(self.paths)
+            if (path := f"{run.path}.{op.name}") in paths
         }
 
     def set(self, **changes: Any) -> StrategyTree:

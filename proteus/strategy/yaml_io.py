@@ -1,0 +1,250 @@
+"""Trees as YAML: what is written reads back equal; a mistake names its line.
+
+    model: llama3-8b
+    seq: 8192
+    mesh: {pp: 2, dp: 4, tp: 4}
+    training: {micro_batch: 1, global_batch: 128, ...}
+    schedule: {name: 1f1b}
+    stages:
+    - {blocks: [0, 17], rank: 0, first_device: 0}
+    nodes:
+      model: {partition: {batch: [dp], ...}}
+      layers.*.mlp.norm: {partition: {seq: [tp]}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import yaml
+
+from proteus.errors import InputError, context, unknown
+from proteus.mesh import Mesh
+from proteus.model import zoo
+from proteus.model.graph import Model
+from proteus.strategy.config import TENSOR_ROLES, Memory, NodeConfig, ScheduleConfig, Stage, Training, plain
+from proteus.strategy.tree import StrategyTree
+
+#: how the root is written among the nodes
+ROOT = "model"
+_TOP = ("model", "seq", "mesh", "training", "schedule", "stages", "nodes")
+_NODE = ("partition", "memory", "recompute", "exchange")
+
+
+def to_yaml(tree: StrategyTree) -> str:
+    """YAML text of a tree."""
+    stages = []
+    for stage in tree.stages:
+        row: dict[str, Any] = {"blocks": list(stage.blocks), "rank": stage.rank, "first_device": stage.first_device}
+        if stage.mesh != _inner(tree.mesh):
+            row["mesh"] = dict(stage.mesh.axes)
+        stages.append(row)
+    document = {
+        "model": tree.model.name,
+        "seq": tree.model.seq,
+        "mesh": dict(tree.mesh.axes),
+        "training": plain(tree.training),
+        "schedule": plain(tree.schedule),
+        "stages": stages,
+        "nodes": {selector or ROOT: _plain_node(config) for selector, config in tree.configs},
+    }
+    return str(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120))
+
+
+def _inner(mesh: Mesh) -> Mesh:
+    """The mesh of one stage: all axes but the pipeline's."""
+    return Mesh(tuple(axis for axis in mesh.axes if axis[0] != "pp"))
+
+
+def _plain_node(config: NodeConfig) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    if config.partition is not None:
+        row["partition"] = {dim: list(axes) for dim, axes in config.partition.items()}
+    if config.memory is not None:
+        row["memory"] = {
+            role: {"axes": list(memory.axes), **({"offload": True} if memory.offload else {})}
+            for role, memory in config.memory.items()
+        }
+    if config.recompute is not None:
+        row["recompute"] = config.recompute
+    if config.exchange is not None:
+        row["exchange"] = config.exchange
+    return row
+
+
+def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") -> StrategyTree:
+    """The tree that YAML text describes.
+
+    Raises
+    ------
+    InputError
+        Not YAML, or not of this form: with line and field.
+    StrategyError
+        A node, dim, axis or degree that does not exist.
+    """
+    try:
+        document = yaml.safe_load(text)
+        lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{source}, line {mark.line + 1}" if mark is not None else source
+        raise InputError(f"{where}: not YAML: {getattr(error, 'problem', error)}") from None
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{source}: not YAML that can be read: {error}") from None
+    reader = _Reader(source, lines)
+    top = reader.mapping(document, ())
+    reader.only(top, _TOP, ())
+    if model is None:
+        name, seq = reader.text(top.get("model"), ("model",)), reader.optional_int(top, "seq", ())
+        with context(reader.where(("model",))):
+            model = zoo.load(name, seq=seq)
+    mesh = reader.mesh(top.get("mesh", {"dp": 1}), ("mesh",))
+    stages = reader.stages(top.get("stages"), mesh, model)
+    with context(source):
+        tree = StrategyTree(model).with_mesh(mesh, stages)
+    tree = tree.with_training(**reader.fields(top.get("training", {}), Training, ("training",)))
+    tree = tree.with_schedule(**reader.fields(top.get("schedule", {}), ScheduleConfig, ("schedule",)))
+    for selector, row in reader.mapping(top.get("nodes", {}), ("nodes",)).items():
+        path = ("nodes", str(selector))
+        config = reader.node(row, path)
+        with context(f"{source}, line {lines.get(path, 0)}"):
+            tree = tree.set("" if selector == ROOT else str(selector), **config)
+    return StrategyTree(model, _state=tree._state)
+
+
+def _lines(node: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
+    """Line of every key, by its path."""
+    found: dict[tuple[str, ...], int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            at = (*path, str(key.value))
+            found[at] = key.start_mark.line + 1
+            found.update(_lines(value, at))
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            at = (*path, str(number))
+            found[at] = value.start_mark.line + 1
+            found.update(_lines(value, at))
+    return found
+
+
+class _Reader:
+    def __init__(self, source: str, lines: Mapping[tuple[str, ...], int]) -> None:
+        self.source, self.lines = source, lines
+
+    def where(self, path: tuple[str, ...]) -> str:
+        line = self.lines.get(path)
+        name = ".".join(path) or "the document"
+        return f"{self.source}, line {line}: {name}" if line else f"{self.source}: {name}"
+
+    def fail(self, path: tuple[str, ...], message: str) -> InputError:
+        return InputError(f"{self.where(path)}: {message}")
+
+    def mapping(self, value: Any, path: tuple[str, ...]) -> Mapping[str, Any]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.fail(path, f"expected a mapping, found {type(value).__name__}")
+        return value
+
+    def only(self, value: Mapping[str, Any], known: Sequence[str], path: tuple[str, ...]) -> None:
+        for key in value:
+            if key not in known:
+                raise self.fail((*path, str(key)), unknown("field", str(key), known))
+
+    def text(self, value: Any, path: tuple[str, ...]) -> str:
+        if not isinstance(value, str):
+            raise self.fail(path, f"expected a name, found {value!r}")
+        return value
+
+    def integer(self, value: Any, path: tuple[str, ...], least: int = 0) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.fail(path, f"expected a whole number of at least {least}, found {value!r}")
+        return value
+
+    def optional_int(self, value: Mapping[str, Any], key: str, path: tuple[str, ...]) -> int | None:
+        return None if value.get(key) is None else self.integer(value[key], (*path, key), 1)
+
+    def mesh(self, value: Any, path: tuple[str, ...]) -> Mesh:
+        axes = self.mapping(value, path)
+        return Mesh(tuple((str(name), self.integer(size, (*path, str(name)), 1)) for name, size in axes.items()))
+
+    def fields(self, value: Any, of: type, path: tuple[str, ...]) -> dict[str, Any]:
+        row = self.mapping(value, path)
+        kinds = {f.name: f.type for f in fields(of)}
+        self.only(row, list(kinds), path)
+        found = {}
+        for key, item in row.items():
+            kind = str(kinds[key])
+            at = (*path, key)
+            if kind.startswith("bool") and not isinstance(item, bool):
+                raise self.fail(at, f"expected true or false, found {item!r}")
+            if kind.startswith("int"):
+                if item is not None or "None" not in kind:
+                    self.integer(item, at, 1)
+            elif kind.startswith("float") and (isinstance(item, bool) or not isinstance(item, int | float) or item <= 0):
+                raise self.fail(at, f"expected a number above 0, found {item!r}")
+            elif kind.startswith("str") and not isinstance(item, str):
+                raise self.fail(at, f"expected text, found {item!r}")
+            elif kind.startswith("tuple"):
+                item = self.names(item, at)
+            found[key] = item
+        return found
+
+    def stages(self, value: Any, mesh: Mesh, model: Model) -> tuple[Stage, ...]:
+        inner = _inner(mesh)
+        if value is None:
+            return (Stage(blocks=(0, model.num_blocks), rank=0, mesh=inner, first_device=0),)
+        if not isinstance(value, list) or not value:
+            raise self.fail(("stages",), "expected a list of stages")
+        found = []
+        for number, item in enumerate(value):
+            path = ("stages", str(number))
+            row = self.mapping(item, path)
+            self.only(row, ("blocks", "rank", "first_device", "mesh"), path)
+            blocks = row.get("blocks")
+            if not isinstance(blocks, list) or len(blocks) != 2:
+                raise self.fail((*path, "blocks"), f"expected [first, stop], found {blocks!r}")
+            first, stop = (self.integer(b, (*path, "blocks")) for b in blocks)
+            found.append(
+                Stage(
+                    blocks=(first, stop),
+                    rank=self.integer(row.get("rank", number), (*path, "rank")),
+                    mesh=self.mesh(row["mesh"], (*path, "mesh")) if "mesh" in row else inner,
+                    first_device=self.integer(row.get("first_device", number * inner.size), (*path, "first_device")),
+                )
+            )
+        return tuple(found)
+
+    def names(self, value: Any, path: tuple[str, ...]) -> tuple[str, ...]:
+        if isinstance(value, str):
+            return (value,)
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise self.fail(path, f"expected a list of names, found {value!r}")
+        return tuple(value)
+
+    def node(self, value: Any, path: tuple[str, ...]) -> dict[str, Any]:
+        row = self.mapping(value, path)
+        self.only(row, _NODE, path)
+        found: dict[str, Any] = {key: row[key] for key in ("recompute", "exchange") if row.get(key) is not None}
+        if row.get("partition") is not None:
+            at = (*path, "partition")
+            found["partition"] = {
+                str(dim): self.names(axes, (*at, str(dim))) for dim, axes in self.mapping(row["partition"], at).items()
+            }
+        if row.get("memory") is not None:
+            at = (*path, "memory")
+            memory = self.mapping(row["memory"], at)
+            self.only(memory, TENSOR_ROLES, at)
+            found["memory"] = {}
+            for role, kept in memory.items():
+                item = self.mapping(kept, (*at, role))
+                self.only(item, ("axes", "offload"), (*at, role))
+                if not isinstance(item.get("offload", False), bool):
+                    raise self.fail((*at, role, "offload"), f"expected true or false, found {item['offload']!r}")
+                found["memory"][role] = Memory(
+                    axes=self.names(item.get("axes", []), (*at, role, "axes")), offload=item.get("offload", False)
+                )
+        return found
