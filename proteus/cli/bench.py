@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import statistics
+import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -49,6 +51,9 @@ CASES = {
         settings={"tp": 8, "pp": 8, "dp": 16, "micro_batch": 1, "global_batch": 1536},
     ),
 }
+#: the engine alone on 1.7 million tasks of a pipeline, nothing folded
+ENGINE = "engine"
+NAMES = (ENGINE, *CASES)
 REPEATS = 5
 
 
@@ -67,10 +72,10 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
-    names = options.case or list(CASES)
+    names = options.case or NAMES
     for name in names:
-        if name not in CASES:
-            raise InputError(unknown("case", name, CASES))
+        if name not in NAMES:
+            raise InputError(unknown("case", name, NAMES))
     rows = []
     for name in names:
         announce(f"running {name}")
@@ -91,28 +96,47 @@ def measure_apart(name: str) -> dict[str, Any]:
 
 def measure(name: str) -> dict[str, Any]:
     """Median times of a case, warm, and the peak memory of this process [bytes]."""
-    import resource
-    import sys
+    import resource  # not on every platform
 
-    import proteus as pt
-
-    case = CASES[name]
-    model, cluster = pt.models.load(case.model), pt.clusters.load(case.cluster)
-    timings = []
-    for _ in range(1 + REPEATS):
-        tree = pt.StrategyTree(model).parallelize(**case.settings)
-        timings.append(pt.simulate(tree, cluster).timings)
+    timings = play_engine() if name == ENGINE else simulate_case(CASES[name])
     warm = timings[1:]  # the first run loads the kernels
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "case": name,
-        "ranks": cluster.num_devices,
+        "ranks": warm[-1]["ranks"],
         "tasks": warm[-1]["tasks"],
         "tasks_run": warm[-1]["tasks_run"],
         "compile_s": statistics.median(timing["compile_s"] for timing in warm),
         "simulate_s": statistics.median(timing["simulate_s"] for timing in warm),
         "peak_bytes": peak if sys.platform == "darwin" else peak * 1024,  # Linux counts KiB
     }
+
+
+def simulate_case(case: Case) -> list[Mapping[str, Any]]:
+    """Timings of a first and then of warm simulations."""
+    import proteus as pt
+
+    model, cluster = pt.models.load(case.model), pt.clusters.load(case.cluster)
+    timings = []
+    for _ in range(1 + REPEATS):
+        tree = pt.StrategyTree(model).parallelize(**case.settings)
+        timings.append({**pt.simulate(tree, cluster).timings, "ranks": cluster.num_devices})
+    return timings
+
+
+def play_engine() -> list[Mapping[str, Any]]:
+    """Timings of the engine on a synthetic graph."""
+    from proteus.htae.engine import play
+    from proteus.htae.synthetic import pipeline
+
+    graph = pipeline()
+    size = {"ranks": len(set(graph.stream_device.tolist())), "tasks": graph.num_tasks, "tasks_run": graph.num_tasks}
+    timings: list[Mapping[str, Any]] = []
+    for _ in range(1 + REPEATS):
+        begin_s = time.perf_counter()
+        play(graph, record=False)
+        timings.append({**size, "compile_s": 0.0, "simulate_s": time.perf_counter() - begin_s})
+    return timings
 
 
 def as_text(row: Mapping[str, Any]) -> str:
