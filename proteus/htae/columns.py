@@ -6,21 +6,9 @@ it stand); after it, they find the cause of every start and the ops of segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
 import numpy as np
-from numba import njit
 
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def jit(function: F) -> F:
-    """Compile on first use and keep the machine code on disk where that is possible."""
-    try:
-        return cast(F, njit(cache=True, error_model="numpy")(function))
-    except RuntimeError:  # no folder that can be written: compile in every process
-        return cast(F, njit(error_model="numpy")(function))
+from proteus.htae.compiled import jit
 
 
 @jit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from proteus.htae import columns, kernel
 from proteus.htae.build import GraphBuilder
 from proteus.htae.tasks import TaskGraph, Timeline
 from proteus.htae.validate import explain_stuck, validate
+from proteus.htae.world import build_world
+
+#: the compiled function with what numba knows of it
+_dispatcher: Any = kernel.play_world
 
 
 def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str] = str) -> Timeline:
@@ -47,7 +52,7 @@ def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str
     validate(graph, describe)
     world = build_world(graph, record)
     while not kernel.play_world(world):
-        log = np.empty(2 * len(world.log), kernel.ENTRY)
+        log = np.empty(2 * len(world.log), world.log.dtype)
         log[: len(world.log)] = world.log
         world = world._replace(log=log)
     start_s, end_s = world.tasks["start_s"].copy(), world.tasks["end_s"].copy()
@@ -67,88 +72,12 @@ def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str
     )
 
 
-def build_world(graph: TaskGraph, record: bool) -> kernel.World:
-    """The records that the kernel plays on, at time zero."""
-    num_streams, num_links = graph.num_streams, len(graph.link_capacity_Bps)
-    num_devices = int(graph.stream_device.max()) + 1 if num_streams else 0
-    succ_ptr, succ = columns.transpose(graph.pred_ptr, graph.pred, graph.num_tasks)
-    on_ptr, on = columns.transpose(graph.stream_ptr, graph.stream_task, graph.num_tasks)
-    device_ptr, device_stream = columns.transpose(
-        np.arange(num_streams + 1, dtype=np.int32), graph.stream_device, num_devices
-    )
-    home, num_slots = columns.slots_of(on_ptr, on, num_streams)
-    first_run, runs = kernel.runs_of(graph.segment_ptr, graph.segment_work_s, graph.segment_class)
-    patterns, rows = kernel.shared_rows(
-        home,
-        graph.pattern,
-        graph.pattern_ptr,
-        graph.pattern_link,
-        graph.pattern_count,
-        graph.pattern_cap_Bps,
-        graph.link_capacity_Bps,
-    )
-    tasks = kernel.task_records(
-        graph.kind,
-        graph.latency_s,
-        graph.work,
-        graph.release_s,
-        graph.segment,
-        graph.pattern,
-        graph.op_class,
-        home,
-        graph.pred_ptr,
-        graph.stream_ptr,
-        graph.stream_task,
-        on_ptr,
-        succ_ptr,
-    )
-    slots, nodes = kernel.slot_records(num_slots, tasks, patterns)
-    streams = np.zeros(num_streams, kernel.STREAM)
-    streams["device"], streams["runs"] = graph.stream_device, -1
-    streams["place"], streams["end"] = graph.stream_ptr[:-1], graph.stream_ptr[1:]
-    devices = np.zeros(num_devices, kernel.DEVICE)
-    devices["first"], devices["end"] = device_ptr[:-1], device_ptr[1:]
-    links = np.zeros(num_links, kernel.LINK)
-    links["capacity_Bps"], links["head"] = graph.link_capacity_Bps, -1
-    return kernel.World(
-        tasks=tasks,
-        slots=slots,
-        streams=streams,
-        devices=devices,
-        links=links,
-        nodes=nodes,
-        patterns=patterns,
-        rows=rows,
-        first_run=first_run,
-        runs=runs,
-        on=on,
-        succ=succ,
-        stream_task=graph.stream_task,
-        device_stream=device_stream,
-        interacts=(graph.comm_slowdown > 0).any(axis=1) | (graph.compute_slowdown > 0).any(axis=0),
-        compute_slowdown=graph.compute_slowdown,
-        comm_slowdown=graph.comm_slowdown,
-        beside=np.zeros((num_slots, graph.comm_slowdown.shape[1]), np.int32),
-        ready=kernel.stack(np.flatnonzero(tasks["waits"] == 0), num_slots),
-        begun=kernel.stack((), num_slots),
-        ended=kernel.stack((), num_slots),
-        touched=kernel.stack((), num_slots),
-        touched_compute=kernel.stack((), num_slots),
-        members=np.empty(num_slots, np.int32),
-        found=np.empty(num_links, np.int32),
-        fair_Bps=np.zeros(num_slots),
-        bracket=kernel.empty_bracket(num_slots),
-        log=np.empty(2 * num_slots + 1024 if record else 0, kernel.ENTRY),
-        clock=np.zeros(1, kernel.CLOCK),
-    )
-
-
 def is_warm() -> bool:
     """Whether compiled kernels lie on disk, as new as their source.
 
     A hint for people: numba itself decides what it can load.
     """
-    folder = Path(kernel.play_world.stats.cache_path or ".")
+    folder = Path(_dispatcher.stats.cache_path or ".")
     source = Path(kernel.__file__)
     indexes = folder.glob(f"{source.stem}.play_world-*.nbi")
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in indexes)
@@ -168,7 +97,7 @@ def warm_up(announce: Callable[[str], None] | None = None) -> float:
     float
         How long it took [s].
     """
-    is_cold = not kernel.play_world.signatures and not is_warm()
+    is_cold = not _dispatcher.signatures and not is_warm()
     if is_cold and announce:
         announce("compiling the engine, once for this installation (about ten seconds) ...")
     begin_s = time.perf_counter()

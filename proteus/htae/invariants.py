@@ -6,6 +6,7 @@ A violation is a bug of the engine, so it is an ``AssertionError``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def _before(graph: TaskGraph) -> list[set[int]]:
     before = [set(graph.pred[a:b].tolist()) for a, b in zip(graph.pred_ptr[:-1], graph.pred_ptr[1:], strict=True)]
     for stream in range(graph.num_streams):
         row = graph.stream_task[graph.stream_ptr[stream] : graph.stream_ptr[stream + 1]].tolist()
-        for earlier, later in zip(row[:-1], row[1:], strict=True):
+        for earlier, later in pairwise(row):
             before[later].add(earlier)
     return before
 
@@ -96,7 +97,7 @@ def check_work(graph: TaskGraph, timeline: Timeline, rates: list[list[tuple[floa
         if any(np.isinf(rate) for _, rate in steps):
             assert timeline.end_s[task] == begin_s
             continue
-        done = sum(rate * (later - time_s) for (time_s, rate), (later, _) in zip(steps[:-1], steps[1:], strict=True))
+        done = sum(rate * (later - time_s) for (time_s, rate), (later, _) in pairwise(steps))
         # times carry a rounding error of their own size, so work carries that error times the rate
         room = TOLERANCE * (work + max(rate for _, rate in steps) * timeline.makespan_s)
         assert abs(done - work) <= room, f"task {task} did {done} of {work}"
@@ -125,7 +126,7 @@ def check_rates(graph: TaskGraph, timeline: Timeline, rates: list[list[tuple[flo
     changes = sorted(
         {p.start_s for p in pieces} | {p.end_s for p in pieces} | {time_s for steps in rates for time_s, _ in steps}
     )
-    for before_s, after_s in zip(changes[:-1], changes[1:], strict=True):
+    for before_s, after_s in pairwise(changes):
         if after_s - before_s <= TOLERANCE * timeline.makespan_s:
             continue
         now_s = (before_s + after_s) / 2

@@ -102,11 +102,11 @@ def max_min(
     >>> max_min(*rows, np.array([np.inf, np.inf]), np.array([12.0])).tolist()
     [4.0, 4.0]
     """
-    from proteus.htae import kernel  # numba takes long to import
+    from proteus.htae import kernel, world  # numba takes long to import
 
     num_tasks, num_links = len(cap_Bps), len(capacity_Bps)
-    slots, patterns = np.zeros(num_tasks, kernel.SLOT), np.zeros(num_tasks, kernel.PATTERN)
-    rows, links = np.zeros(len(link), kernel.ROW), np.zeros(num_links, kernel.LINK)
+    slots, patterns = np.zeros(num_tasks, world.SLOT), np.zeros(num_tasks, world.PATTERN)
+    rows, links = np.zeros(len(link), world.ROW), np.zeros(num_links, world.LINK)
     slots["cap_Bps"], slots["pattern"] = cap_Bps, np.arange(num_tasks)
     patterns["first"], patterns["end"] = ptr[:-1], ptr[1:]
     rows["link"], rows["count"] = link, count

@@ -57,13 +57,13 @@ def pipeline(
     Examples
     --------
     >>> pipeline(2, 2, 1, 2).num_tasks
-    30
+    34
     """
     actions, width = 2 * micro_batches, ranks + 1
     order = np.stack([one_f_one_b(stage, num_stages, micro_batches) for stage in range(num_stages)])
     is_backward = order < 0
     micro_batch = np.where(is_backward, ~order, order)
-    stage_of, place = np.indices(order.shape)
+    stage_of = np.indices(order.shape)[0]
 
     # ids: layers of all actions, then messages, then gradient rings
     num_layers = num_stages * actions * layers
