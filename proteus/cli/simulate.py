@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from proteus.cli.flags import add_strategy_flags
@@ -57,20 +58,13 @@ def run(options: argparse.Namespace) -> int:
 
 def summary(result: Result) -> dict[str, Any]:
     """The numbers of a result that scripts read; documented in docs/cli.md."""
-    speed = {"samples_per_s": result.samples_per_s}
-    if result.tokens_per_s is not None:
-        speed["tokens_per_s"] = result.tokens_per_s
+    numbers = result.to_dict()
+    if numbers.get("tokens_per_s") is None:  # the model has no sequence
+        numbers.pop("tokens_per_s", None)
     return {
         "model": result.model.name,
         "cluster": result.cluster.name,
-        "devices": result.cluster.num_devices,
-        "step_time_s": result.step_time_s,
-        **speed,
-        "mfu": result.mfu,
-        "peak_memory_bytes": result.peak_memory_bytes,
-        "fits": result.fits,
-        "bubble_fraction": result.bubble_fraction,
-        "exposed_comm_s": result.exposed_comm_s,
-        "assumptions": list(result.assumptions),
+        "devices": result.num_devices,
+        **numbers,
         "timings": result.timings,
     }

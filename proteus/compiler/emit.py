@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -178,7 +179,7 @@ class Emitter:
         colours = self.cluster.colours()[: self.num_ranks]
         _, position = np.unique(colours, return_inverse=True)
         start = kinds.of_rank.astype(np.int64) * (position.max() + 1) + position
-        return fold(start, self.cluster.link_colours(), self.relations.relations(), is_folded=is_folded)
+        return _folded(_FoldKey(self.relations, start, is_folded))
 
     def _classes(self, folding: Folding, kinds: Variants) -> list[_Class]:
         found = []
@@ -418,6 +419,28 @@ class _Streams:
     task: np.ndarray
     device: np.ndarray
     names: tuple[str, ...]
+
+
+class _FoldKey:
+    """All that a folding depends on."""
+
+    __slots__ = ("is_folded", "key", "relations", "start")
+
+    def __init__(self, relations: Relations, start: np.ndarray, is_folded: bool) -> None:
+        self.relations, self.start, self.is_folded = relations, start, is_folded
+        self.key = (relations.cluster, relations.key(), start.tobytes(), is_folded)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _FoldKey) and other.key == self.key
+
+
+@lru_cache(maxsize=32)
+def _folded(key: _FoldKey) -> Folding:
+    relations = key.relations
+    return fold(key.start, relations.cluster.link_colours(), relations.relations(), is_folded=key.is_folded)
 
 
 class _TaskColumns:

@@ -100,7 +100,14 @@ def _mix(values: np.ndarray) -> np.ndarray:
 
 def _labels(colours: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Class of each, first of each class, size of each class; classes in order of their first member."""
-    _, first, inverse, size = np.unique(colours, return_index=True, return_inverse=True, return_counts=True)
+    by_colour = np.argsort(colours, kind="stable")
+    ordered = colours[by_colour]
+    head = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, bool)
+    label = np.cumsum(head) - 1
+    inverse = np.empty(len(colours), np.int64)
+    inverse[by_colour] = label
+    first = by_colour[head]
+    size = np.bincount(label, minlength=len(first))
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
@@ -200,10 +207,15 @@ def fold(
     )
 
 
+def _num_distinct(colours: np.ndarray) -> int:
+    ordered = np.sort(colours)
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(len(ordered), 1)
+
+
 def _refine(rank: np.ndarray, link: np.ndarray, sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray]:
     before = (0, 0)
     while True:
-        counts = (len(np.unique(rank)), len(np.unique(link)))
+        counts = (_num_distinct(rank), _num_distinct(link))
         if counts == before:
             return rank, link
         before = counts

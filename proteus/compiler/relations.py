@@ -161,10 +161,19 @@ class Relations:
 
     def group_of_rank(self, relation: int, num_ranks: int) -> np.ndarray:
         """int64[ranks]: the group of each rank (-1 outside); only for groups of sets."""
-        members = self.groups[relation].members
-        found = np.full(num_ranks, -1, np.int64)
-        found[members.ravel()] = np.repeat(np.arange(len(members)), members.shape[1])
-        return found
+        return _group_of_rank(_Key(self.groups[relation]), num_ranks)
+
+    def key(self) -> tuple[object, ...]:
+        """Equal for equal groups and algorithms, by which a folding is remembered."""
+        return tuple((_Key(g), tuple(f)) for g, f in zip(self.groups, self._flows, strict=True))
+
+
+@lru_cache(maxsize=512)
+def _group_of_rank(key: _Key, num_ranks: int) -> np.ndarray:
+    members = key.groups.members
+    found = np.full(num_ranks, -1, np.int64)
+    found[members.ravel()] = np.repeat(np.arange(len(members)), members.shape[1])
+    return found
 
 
 @dataclass(frozen=True, slots=True)
