@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -89,7 +90,18 @@ def _fabric(name: str) -> Fabric:
 
 @cache
 def _host(name: str) -> Host:
-    preset = _presets()[name]
+    return host(name, _presets()[name])
+
+
+def host(name: str, preset: Mapping[str, Any]) -> Host:
+    """A host from the keys that ``data/presets.yaml`` explains.
+
+    Examples
+    --------
+    >>> nics = {"count": 1, "Gbps": 25}
+    >>> host("mine", {"gpu": "t4", "gpus": 2, "nvlink": "none", "cpus": 1, "switches": 0, "nics": nics}).num_gpus
+    2
+    """
     gpu = gpus.load(preset["gpu"])
     count, num_cpus, num_switches = preset["gpus"], preset["cpus"], preset["switches"]
     cpus = tuple(f"cpu{i}" for i in range(num_cpus))

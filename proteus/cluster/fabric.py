@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 from proteus.errors import TopologyError
 
-#: InfiniBand, RoCE, Amazon's EFA, Google's GPUDirect-TCPXO
-NetworkFamily = Literal["ib", "roce", "efa", "tcpxo"]
+#: InfiniBand, RoCE, Amazon's EFA, Google's GPUDirect-TCPXO, and TCP over Ethernet
+NetworkFamily = Literal["ib", "roce", "efa", "tcpxo", "ethernet"]
 
 #: hosts under one set of leaf switches: a scalable unit of NVIDIA's SuperPOD reference designs
 HOSTS_PER_LEAF = 32

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from proteus.cluster.fabric import NetworkFamily
 from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import Host, build
 from proteus.cluster.kinds import MEMORY_BPS, PCIE_X16_BPS, SOCKET_BPS, USUAL_NIC_GBPS, LinkKind
@@ -20,6 +22,12 @@ _DEFAULT_PORT_BPS = 25 * GB
 _MAX_PORTS = 18
 #: GPUs of a DGX-1
 _CUBE_SIZE = 8
+#: names that Linux gives to NICs of a kind (rdma-core's kernel device names, systemd's net names)
+_FAMILY_NAMES: dict[NetworkFamily, str] = {
+    "roce": r"roce|bnxt_re|irdma|rxe|ionic",
+    "efa": r"rdmap|efa",
+    "ethernet": r"(eth|en[opsx])\w*\d",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +153,18 @@ def host_of_survey(survey: Survey, gpu: Gpu | None = None) -> Host:
         nearest=tuple(tuple(map(_vertex, seen.nearest or ())) for seen in survey.gpus) if survey.nics else (),
     )
     return build(survey.name, layout, notes=tuple(notes), network_notes=network_notes)
+
+
+def network_of_survey(survey: Survey) -> NetworkFamily:
+    """What the NICs speak, by their names; InfiniBand where they do not tell.
+
+    An mlx5 NIC may speak RoCE as well; no topology file says so.
+    """
+    names = [nic.device or nic.name for nic in survey.nics]
+    for family, pattern in _FAMILY_NAMES.items():
+        if names and all(re.match(pattern, name) for name in names):
+            return family
+    return "ib"
 
 
 def _bridge_kind(branch: Branch, survey: Survey) -> LinkKind:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from proteus.cluster import gpus
 from proteus.cluster.cluster import Cluster
+from proteus.cluster.fabric import Fabric
 from proteus.cluster.readers.nccl_dump import read_nccl_dump
 from proteus.cluster.readers.nccl_xml import read_nccl_xml
 from proteus.cluster.readers.rocm_smi import read_rocm_smi
 from proteus.cluster.readers.smi_topo import has_matrix, read_smi_topo
 from proteus.cluster.readers.text import read_text
-from proteus.cluster.survey import Survey, host_of_survey
+from proteus.cluster.survey import Survey, host_of_survey, network_of_survey
 from proteus.errors import TopologyError, context
 
 _READERS: dict[str, Callable[[str, str], Survey]] = {
@@ -64,4 +65,5 @@ def load(path: str | os.PathLike[str], *, kind: str | None, gpu: str | None, nod
     sheet = gpus.load(gpu) if gpu is not None else None
     with context(os.fspath(path)):
         host = host_of_survey(survey, sheet)
-        return Cluster(name=survey.name, runs=((host, nodes),), survey=survey)
+        fabric = Fabric(family=network_of_survey(survey))
+        return Cluster(name=survey.name, runs=((host, nodes),), fabric=fabric, survey=survey)

@@ -36,6 +36,8 @@ _PATH = re.compile(r"(\w+/\S+)\s*\(\d+/[\d.]+/(\w+)\)")
 #: sm90 20.6, sm86 12, sm100 40.1; older releases 21 and 22), and RCCL for one xGMI
 _PORT_GBPS = {"NVL": (20.6, 22.0, 21.0, 20.0, 40.1, 18.0, 12.0), "XGMI": (36.0, 48.0, 24.0)}
 _MAX_PORTS = 18
+#: NCCL prints one digit after the point
+_PRINTED_GBPS = 0.06
 #: NCCL's rate of a link that is no limit [GB/s]
 _LOCAL_GBPS = 5000.0
 #: lanes of a GPU or switch below this are a link that sleeps, not one that works [GB/s]
@@ -175,7 +177,7 @@ def _ports(rate_GBps: float, kind: str = "NVL") -> int:
     """
     for port in _PORT_GBPS[kind]:
         count = round(rate_GBps / port)
-        if 1 <= count <= _MAX_PORTS and abs(rate_GBps - count * port) < 0.01 * rate_GBps:
+        if 1 <= count <= _MAX_PORTS and abs(rate_GBps - count * port) < _PRINTED_GBPS:
             return count
     return min(_MAX_PORTS, max(1, round(rate_GBps / _PORT_GBPS[kind][0])))
 

@@ -118,10 +118,10 @@ def _row(number: int, title: str, columns: list[int], words: list[str], table: T
 def _agreed(types: Table, a: int, b: int, warnings: list[str]) -> str | None:
     one, two = types.get((a, b)), types.get((b, a))
     if one is None and two is None:
-        warnings.append(f"the link between GPU{a} and GPU{b} is not told (rows are cut); PCIe is taken")
+        warnings.append(f"the link between GPU{a} and GPU{b} is not told (rows are cut); PCIE is taken")
         return None
     if one is not None and two is not None and one != two:
-        warnings.append(f"GPU{a} to GPU{b} is {one} but {two} on the way back; PCIe is taken")
+        warnings.append(f"GPU{a} to GPU{b} is {one} but {two} on the way back; PCIE is taken")
         return "PCIE"
     return one or two
 

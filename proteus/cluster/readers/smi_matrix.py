@@ -227,7 +227,9 @@ def _without_header(lines: list[str], warnings: list[str]) -> Matrix:
     names = [word for text in lines for word in text.split()[:1] if _NAME.fullmatch(word) and not _CELL.fullmatch(word)]
     rows = [row for i, text in enumerate(lines) if (row := _row(text, i + 1, names, warnings)) is not None]
     labels = [row.label for row in rows]
-    if len(rows) < 2 or len(set(labels)) < len(labels) or not _GPU.fullmatch(labels[0]):
+    gpus = [label for label in labels if _GPU.fullmatch(label)]
+    nics = labels[len(gpus) :]
+    if len(rows) < 2 or len(set(labels)) < len(labels) or labels[: len(gpus)] != gpus or not gpus:
         raise TopologyError(
             "line 1: no line names the columns (GPU0 GPU1 ...); give the whole output of nvidia-smi topo -m"
         )
@@ -238,5 +240,4 @@ def _without_header(lines: list[str], warnings: list[str]) -> Matrix:
                 f"not fit {len(rows)} rows; give the whole output of nvidia-smi topo -m"
             )
     warnings.append(f"line {rows[0].line}: the header line is missing; the columns are named after the rows")
-    gpus = [label for label in labels if _GPU.fullmatch(label)]
-    return Matrix(line=rows[0].line, gpus=gpus, nics=labels[len(gpus) :], headings=[], rows=rows)
+    return Matrix(line=rows[0].line, gpus=gpus, nics=nics, headings=[], rows=rows)
