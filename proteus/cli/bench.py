@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from proteus.cli.output import announce, print_json
@@ -117,10 +117,10 @@ def simulate_case(case: Case) -> list[Mapping[str, Any]]:
     import proteus as pt
 
     model, cluster = pt.models.load(case.model), pt.clusters.load(case.cluster)
-    timings = []
+    timings: list[Mapping[str, Any]] = []
     for _ in range(1 + REPEATS):
         tree = pt.StrategyTree(model).parallelize(**case.settings)
-        timings.append({**pt.simulate(tree, cluster).timings, "ranks": cluster.num_devices})
+        timings.append({**asdict(pt.simulate(tree, cluster).timings), "ranks": cluster.num_devices})
     return timings
 
 

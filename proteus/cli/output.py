@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -22,11 +23,13 @@ def print_json(value: Mapping[str, Any] | list[Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Mappings, sequences and numpy scalars as JSON knows them; what is not finite as null.
+    """Mappings, sequences, dataclasses and numpy scalars as JSON knows them; what is not finite as null.
 
     >>> plain({"a": (1, 2.5), "b": float("nan")})
     {'a': [1, 2.5], 'b': None}
     """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
