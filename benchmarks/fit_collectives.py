@@ -52,8 +52,15 @@ LARGE_BYTES = 1 * MB
 SMALL_WEIGHT = 0.4
 #: families are started from families like them, so all are fitted this often
 ROUNDS = 2
-#: relative spread that the starting values are trusted to
-PRIOR_SIGMA = 0.8
+#: relative spread that the starting values are trusted to; less for those that few rows tell apart
+PRIOR_SIGMA = {"hop": 0.4, "own": 0.3}
+USUAL_PRIOR_SIGMA = 0.8
+#: strength of the starting values: one row of the table that is off by this weighs as much as one sigma
+PRIOR_WEIGHT = 0.15
+#: fewer held-out rows than this do not tell the spread of a family
+FEW_ROWS = 20
+#: one process that drives several GPUs launches them one after another [s]; the usual cost of a launch
+LAUNCH_S = 3.5 * US
 NAMES = {
     "all_reduce": Collective.ALL_REDUCE,
     "all_gather": Collective.ALL_GATHER,
@@ -85,7 +92,7 @@ class Machine:
     link_GBps: float = 0.0
     nics: int = 0
     nic_GBps: float = 0.0
-    spread: int = 1
+    is_spread: bool = False  # over the sockets, when not all GPUs take part
     socket_GBps: float = 0.0
     pairs: bool = False
 
@@ -97,7 +104,7 @@ NVLINK3 = Machine("nvlink3", "a100-80gb", link_GBps=300)
 NVLINK4 = Machine("nvlink4", "h100-sxm", link_GBps=450)
 NVLINK5 = Machine("nvlink5", "b200", link_GBps=900)
 # Two sockets of four GPUs; 6 and 22 GB/s between sockets (NCCL src/graph/topo.h).
-SOCKET = Machine("socket", "titan-xp", link_GBps=15.75, socket_GBps=6, spread=4)
+SOCKET = Machine("socket", "titan-xp", link_GBps=15.75, socket_GBps=6, is_spread=True)
 PCIE5 = Machine("pcie5", "rtx-pro-6000", link_GBps=63, socket_GBps=64)
 BRIDGE5 = Machine("pcie5", "h100-pcie", link_GBps=63, socket_GBps=64, pairs=True)
 
@@ -171,10 +178,7 @@ def cluster_of(machine: Machine, nodes: int) -> Cluster:
 def shape_of(machine: Machine, nodes: int, ranks: int) -> GroupShape:
     """The shape of the group that was measured."""
     per_host = ranks // nodes
-    spread = machine.spread if per_host * machine.spread <= machine.per_host else 1
-    local = np.arange(per_host) * spread
-    if 1 < machine.spread and per_host == 2 * machine.spread:
-        local = np.arange(per_host)
+    local = np.arange(per_host) * (machine.per_host // per_host if machine.is_spread else 1)
     members = (np.arange(nodes)[:, None] * machine.per_host + local).reshape(1, -1)
     shapes, _ = group_shapes(members, cluster_of(machine, nodes))
     return replace(shapes[0], inter=machine.family) if nodes > 1 else shapes[0]
@@ -192,6 +196,7 @@ class Row:
     time_s: float
     forced: Algorithm | None
     weight: float
+    launch_s: float
 
 
 def read(path: Path) -> list[Row]:
@@ -217,7 +222,7 @@ def read(path: Path) -> list[Row]:
             shape = shape_of(machine, nodes, ranks)
             rows.append(
                 Row(
-                    row["source"].split(" ")[0],
+                    row["source"],
                     machine.family,
                     kind,
                     shape,
@@ -225,6 +230,7 @@ def read(path: Path) -> list[Row]:
                     float(row["time_us"]) * US,
                     forced,
                     weight,
+                    LAUNCH_S * ranks if "one process" in row["system"] else 0.0,
                 )
             )
     return rows
@@ -241,13 +247,15 @@ START = {
     "ll": 0.5, "ll128": 0.6, "own_ring": 0.4, "own_pairs": 0.3, "power": 0.6,
 }  # fmt: skip
 START_NET = START | {
-    "base_us": 20.0, "hop_ll": 3.0, "hop_ll128": 5.0, "hop_simple": 10.0, "pair_us": 1.0,
-    "ring": 0.93, "tree": 0.88, "nvls": 0.88, "pairs": 0.8, "p2p": 0.93, "half_ring": 5e5, "half_tree": 5e5, "half_nvls": 5e5,
+    "base_us": 10.0, "hop_ll": 2.7, "hop_ll128": 4.0, "hop_simple": 12.0, "ll": 0.4, "ll128": 0.8, "pair_us": 1.0,
+    "ring": 0.93, "tree": 0.88, "nvls": 0.88, "pairs": 0.8, "p2p": 0.93, "half_ring": 5e5, "half_tree": 5e5,
+    "half_nvls": 5e5,
 }  # fmt: skip
 START_PCIE = START | {"hop_ll": 1.0, "hop_ll128": 2.5, "hop_simple": 5.7, "ring": 0.75, "tree": 0.7, "pairs": 0.6}
 PARAMETERS = tuple(START)
 SHARES = ("ring", "tree", "nvls", "pairs", "p2p", "ll", "ll128", "power")
-NETWORKS = ("ib", "roce", "efa", "tcpxo", "ethernet")
+CLOUD = ("efa", "tcpxo")  # their proxies cost more than a verb
+NETWORKS = ("ib", "roce", "efa", "tcpxo")
 
 
 def start_of(family: str, fitted: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -261,7 +269,9 @@ def start_of(family: str, fitted: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _is_alike(one: str, other: str) -> bool:
-    return one.rstrip("0123456789") == other.rstrip("0123456789") or (one in NETWORKS and other in NETWORKS)
+    if one in NETWORKS:
+        return (one in CLOUD) == (other in CLOUD) and other in NETWORKS
+    return one.rstrip("0123456789") == other.rstrip("0123456789")
 
 
 def traits(vector: np.ndarray) -> LinkTraits:
@@ -293,7 +303,7 @@ def predict(row: Row, own: LinkTraits, inside: Mapping[str, LinkTraits]) -> floa
             choice = Choice(name, protocol, num_channels(name, row.shape))
             found = terms_with(row.kind, row.shape, choice, row.size_bytes, intra, inter, PROTOCOLS[protocol])
             best = min(best, found.alone_s)
-    return best
+    return best + row.launch_s
 
 
 def fit(rows: list[Row], start: np.ndarray, inside: Mapping[str, LinkTraits]) -> np.ndarray:
@@ -306,11 +316,12 @@ def fit(rows: list[Row], start: np.ndarray, inside: Mapping[str, LinkTraits]) ->
         return np.where(share, odds / (1 + odds), start * np.exp(free))
 
     weights = _weights(rows)
+    trust = np.array([PRIOR_SIGMA.get(name.partition("_")[0], USUAL_PRIOR_SIGMA) for name in PARAMETERS])
 
     def residuals(free: np.ndarray) -> np.ndarray:
         own = traits(to_vector(free))
         error = np.array([math.log(predict(row, own, inside) / row.time_s) for row in rows])
-        return np.concatenate([weights * error, free / PRIOR_SIGMA * 0.15])
+        return np.concatenate([weights * error, free / trust * PRIOR_WEIGHT])
 
     found = least_squares(residuals, np.zeros(len(start)), loss="soft_l1", f_scale=0.15, diff_step=1e-3, max_nfev=40)
     return to_vector(found.x)
@@ -363,12 +374,18 @@ def main() -> None:
         if held:
             together = np.concatenate(held)
             all_held.append(together)
-            sigma[family] = float(np.sqrt(np.mean(np.log1p(together) ** 2)))
+            sigma[family] = _sigma(together)
+            if len(together) < FEW_ROWS:
+                sigma[family] = max(sigma[family], ASSUMED_SIGMA)
             print(f"         held out: mean |error| {_percent(together)}, sigma {sigma[family]:.2f}")
     if all_held:
-        print(f"all families held out, sizes >= 1 MB: mean |error| {_percent(np.concatenate(all_held))}")
+        print(f"all families held out, messages of 1 MB and more: mean |error| {_percent(np.concatenate(all_held))}")
     if arguments.write:
         write(fitted, sigma, by_family)
+
+
+def _sigma(error: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.log1p(error) ** 2)))
 
 
 def _percent(error: np.ndarray) -> str:

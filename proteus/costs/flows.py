@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import numpy as np
 
@@ -54,21 +55,33 @@ class Flows:
         return int(links[(capacity_Bps[links] / self.count[first:end]).argmin()])
 
 
+class Part(Enum):
+    """Which links of a route count."""
+
+    WHOLE = auto()
+    FIRST = auto()
+    LAST = auto()
+    TO_NETWORK = auto()  # up to and with the first network card
+    FROM_NETWORK = auto()  # from the last network card on
+
+
 @dataclass(frozen=True, slots=True)
 class Edges:
     """Columns of flows before they are routed.
 
     Parameters
     ----------
+    group, source, target, count
+        int[edges].
     part
-        0: the whole route; 1: only its first link; -1: only its last link.
+        Which links of the routes count.
     """
 
     group: np.ndarray
     source: np.ndarray
     target: np.ndarray
     count: np.ndarray
-    part: int = 0
+    part: Part = Part.WHOLE
 
 
 def flows(kind: Collective, algorithm: Algorithm, groups: np.ndarray, cluster: Cluster) -> Flows:
@@ -127,7 +140,9 @@ def _pattern_edges(kind: Collective, algorithm: Algorithm, pattern: Pattern, clu
 # --- drawing edges -----------------------------------------------------------
 
 
-def _columns(rows: np.ndarray, source: np.ndarray, target: np.ndarray, count: int | np.ndarray, part: int = 0) -> Edges:
+def _columns(
+    rows: np.ndarray, source: np.ndarray, target: np.ndarray, count: int | np.ndarray, part: Part = Part.WHOLE
+) -> Edges:
     """Edges from int[k, ...] ranks of the k groups `rows`; `count` fits the trailing axes."""
     group = np.broadcast_to(rows.reshape(-1, *(1,) * (source.ndim - 1)), source.shape)
     counts = np.broadcast_to(count, source.shape)
@@ -195,8 +210,8 @@ def _plain_tree(pattern: Pattern) -> Iterable[Edges]:
 def _switched(pattern: Pattern, up: int, down: int) -> Iterable[Edges]:
     """`up` flows from every member to its switch, `down` flows back."""
     following = np.roll(pattern.members, -1, axis=1)
-    yield _columns(pattern.rows, pattern.members, following, up, part=1)
-    yield _columns(pattern.rows, pattern.members, following, down, part=-1)
+    yield _columns(pattern.rows, pattern.members, following, up, part=Part.FIRST)
+    yield _columns(pattern.rows, pattern.members, following, down, part=Part.LAST)
 
 
 def _nvls_counts(kind: Collective, num_ranks: int) -> tuple[int, int]:
@@ -215,8 +230,8 @@ def _nvls_trees(pattern: Pattern) -> Iterable[Edges]:
     at = pattern.by_host()
     g = at.shape[2]
     following = np.roll(at, -1, axis=2)
-    yield _columns(pattern.rows, at, following, 2 * (g + 1), part=1)
-    yield _columns(pattern.rows, at, following, 2 * (g + 1), part=-1)
+    yield _columns(pattern.rows, at, following, 2 * (g + 1), part=Part.FIRST)
+    yield _columns(pattern.rows, at, following, 2 * (g + 1), part=Part.LAST)
     yield from _tree_edges(pattern.rows, at)
 
 
@@ -256,15 +271,10 @@ def _neighbour_pairs(pattern: Pattern) -> Iterable[Edges]:
         here = own > 1
         yield _columns(pattern.rows, members[:, here], members[:, inside[here]], (own - 1)[here])
     if pattern.num_hosts > 1:
-        # Any bijection that leaves the host: sizes may differ, so senders and receivers are drawn apart.
-        yield from _beyond(pattern, start, own)
-
-
-def _beyond(pattern: Pattern, start: np.ndarray, own: np.ndarray) -> Iterable[Edges]:
-    members, n = pattern.members, pattern.members.shape[1]
-    other = (start + own) % n
-    yield _columns(pattern.rows, members, members[:, other], n - own, part=2)
-    yield _columns(pattern.rows, members[:, other], members, n - own, part=-2)
+        # Hosts may differ in members, so the ways out and the ways in are drawn apart.
+        other = members[:, (start + own) % n]
+        yield _columns(pattern.rows, members, other, n - own, Part.TO_NETWORK)
+        yield _columns(pattern.rows, other, members, n - own, Part.FROM_NETWORK)
 
 
 def _all_pairs(pattern: Pattern) -> Iterable[Edges]:
@@ -304,9 +314,10 @@ def _routed(columns: Iterable[Edges], cluster: Cluster) -> Flows:
     counts: list[np.ndarray] = []
     for edges in columns:
         routes = cluster.routes(edges.source, edges.target)
-        used = _part(routes, edges.part, cluster)
-        key = edges.group[:, None].astype(np.int64) * num_links + routes
-        count = np.broadcast_to(edges.count[:, None], routes.shape)
+        # Hop by hop: the first hops of all edges are nearly in order, and so on; sorting likes that.
+        used = _kept(routes, edges.part, cluster).T
+        key = edges.group.astype(np.int64) * num_links + routes.T
+        count = np.broadcast_to(edges.count, key.shape)
         summed = _summed(key[used], count[used])
         keys.append(summed[0])
         counts.append(summed[1])
@@ -315,27 +326,32 @@ def _routed(columns: Iterable[Edges], cluster: Cluster) -> Flows:
     return Flows(group.astype(np.int32), link.astype(np.int32), count.astype(np.int32))
 
 
-def _part(routes: np.ndarray, part: int, cluster: Cluster) -> np.ndarray:
-    """bool[edges, hops]: the links of each route that count."""
-    used = routes >= 0
-    if part == 0:
+def _kept(routes: np.ndarray, part: Part, cluster: Cluster) -> np.ndarray:
+    """bool[edges, hops]: the links of each route that its part keeps."""
+    used: np.ndarray = routes >= 0
+    if part is Part.WHOLE:
         return used
     position = np.arange(routes.shape[1])
-    if part in (1, -1):
-        at = 0 if part == 1 else used.sum(axis=1) - 1
-        return used & (position == np.reshape(at, (-1, 1)))
+    if part is Part.FIRST:
+        return _both(used, position == 0)
+    if part is Part.LAST:
+        return _both(used, position == used.sum(axis=1, keepdims=True) - 1)
     is_nic = used & (cluster.link_kind[np.where(used, routes, 0)] == LinkKind.NIC)
-    if part == 2:
-        return used & (position <= is_nic.argmax(axis=1)[:, None])
-    last = routes.shape[1] - 1 - is_nic[:, ::-1].argmax(axis=1)
-    return used & (position >= last[:, None])
+    if part is Part.TO_NETWORK:
+        return _both(used, position <= is_nic.argmax(axis=1)[:, None])
+    return _both(used, position >= (len(position) - 1 - is_nic[:, ::-1].argmax(axis=1))[:, None])
+
+
+def _both(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    both: np.ndarray = one & other
+    return both
 
 
 def _summed(key: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorted distinct keys and the sum of their counts."""
     if not len(key):
         return key, count.astype(np.int64)
-    order = np.argsort(key, kind="stable")
+    order = np.argsort(key, kind="stable")  # merges the runs that are already in order
     key, count = key[order], count[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     return key[first], np.add.reduceat(count, first, dtype=np.int64)

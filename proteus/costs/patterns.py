@@ -30,7 +30,7 @@ class Pattern:
     starts
         int[hosts]: where each host's members start.
     is_regular
-        Every host has as many members, the same ones, of the same kinds.
+        Every host has as many members.
     """
 
     rows: np.ndarray
@@ -72,26 +72,26 @@ def patterns(groups: np.ndarray, cluster: Cluster) -> Iterator[Pattern]:
         members, hosts = np.take_along_axis(members, order, 1), np.take_along_axis(hosts, order, 1)
     is_start = np.ones(members.shape, bool)
     is_start[:, 1:] = hosts[:, 1:] != hosts[:, :-1]
-    colour = cluster.colours()[members]
+    kind = cluster.gpu_kind()[members] if len(cluster.gpu_kinds) > 1 else 0
     # One integer per row; rows that collide are told apart by the check below.
-    word = (cluster.local_of(members).astype(np.int64) * 2 + is_start) * (int(colour.max(initial=0)) + 1) + colour
+    word = (cluster.local_of(members).astype(np.int64) * 2 + is_start) * len(cluster.gpu_kinds) + kind
     weights = np.random.default_rng(0).integers(1, 2**62, word.shape[1], np.int64)
     with np.errstate(over="ignore"):
         key = (word * weights).sum(axis=1)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     assert (word == word[first[inverse]]).all(), "two patterns of groups share a key"
     if len(first) == 1:
-        yield _pattern(np.arange(len(members)), members, is_start[0], word[0])
+        yield _pattern(np.arange(len(members)), members, is_start[0])
         return
     order = np.argsort(inverse, kind="stable")
     for rows in np.split(order, np.cumsum(np.bincount(inverse))[:-1]):
-        yield _pattern(rows, members[rows], is_start[rows[0]], word[rows[0]])
+        yield _pattern(rows, members[rows], is_start[rows[0]])
 
 
-def _pattern(rows: np.ndarray, members: np.ndarray, is_start: np.ndarray, word: np.ndarray) -> Pattern:
+def _pattern(rows: np.ndarray, members: np.ndarray, is_start: np.ndarray) -> Pattern:
     starts = np.flatnonzero(is_start)
-    per_host, rest = divmod(len(word), len(starts))
-    regular = rest == 0 and bool((word.reshape(-1, per_host) == word[:per_host]).all())
+    counts = np.diff(starts, append=len(is_start))
+    regular = bool((counts == counts[0]).all())
     return Pattern(rows, members, starts, regular)
 
 

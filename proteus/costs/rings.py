@@ -67,7 +67,8 @@ class HostTable:
 def _rates(use: np.ndarray, capacity: np.ndarray) -> np.ndarray:
     """Rate of one flow for rows of link counts: min over links of capacity / count."""
     with np.errstate(divide="ignore"):
-        return np.where(use > 0, capacity / use, np.inf).min(axis=-1)
+        rates: np.ndarray = np.where(use > 0, capacity / use, np.inf).min(axis=-1)
+    return rates
 
 
 def edge_counts(orders: tuple[tuple[int, ...], ...], num_members: int, *, closed: bool) -> np.ndarray:
@@ -177,7 +178,7 @@ def best_paths(table: HostTable, ends: tuple[tuple[int, int], ...]) -> tuple[tup
     g = table.num_members
     counts, capacity = table.link_counts(), np.array(table.capacity_Bps)
     use = np.zeros(len(capacity), np.int64)
-    paths = []
+    paths: list[tuple[int, ...]] = []
     for entry, leave in ends:
         between = [m for m in range(g) if m not in (entry, leave)]
         if g == 1:

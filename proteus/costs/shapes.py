@@ -113,7 +113,7 @@ def _limits(pattern: Pattern, shape: GroupShape, cluster: Cluster) -> tuple[Limi
 
 def _peers(pattern: Pattern) -> int:
     n, own = pattern.members.shape[1], int(pattern.counts.max())
-    return n - own or n - 1
+    return int(n - own or n - 1)
 
 
 def _intra_family(pattern: Pattern, cluster: Cluster) -> str:
