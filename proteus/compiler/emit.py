@@ -208,7 +208,8 @@ class Emitter:
                  for r in self.row_relation], np.int64,
             )  # fmt: skip
             row_owner = np.array(
-                [owner[r][g] if g >= 0 else -1 for r, g in zip(self.row_relation, row_group.tolist(), strict=True)], np.int64
+                [owner[r][g] if g >= 0 else -1 for r, g in zip(self.row_relation, row_group.tolist(), strict=True)],
+                np.int64,
             )
             ids = base[number] + np.arange(plan.num_steps)
             comm = np.flatnonzero(plan.is_comm)
@@ -335,9 +336,9 @@ class Emitter:
             wanted = ids.of[transfer.target][self.plans[target.plan].sends_in[other]]
             found.append(_broadcast(transfer.tasks[:, None], wanted))
             if waits:
-                after = self.plans[source.plan].action_next[key]
-                has = after >= 0
-                found.append(np.stack([transfer.tasks[has], ids.of[transfer.source][after[has]]], axis=1))
+                then = self.plans[source.plan].action_next[key]
+                has = then >= 0
+                found.append(np.stack([transfer.tasks[has], ids.of[transfer.source][then[has]]], axis=1))
         return np.concatenate(found).astype(np.int64) if found else np.empty((0, 2), np.int64)
 
     def _streams(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> _Streams:

@@ -149,7 +149,7 @@ def _subsets(axes: list[int]) -> list[tuple[int, ...]]:
 def _moves(dims: tuple[str, ...], layout: Layout, goal: Layout) -> list[Step]:
     moves: list[Step] = []
     for op in ("sum", "max"):
-        axes = [a for a, p in enumerate(layout) if p == Partial(op) and goal[a] != p]  # type: ignore[arg-type]
+        axes = [a for a, p in enumerate(layout) if p == Partial(op) and goal[a] != p]
         for subset in _subsets(axes):
             after = _replace(layout, subset, Replicate())
             moves.append(Step("all_reduce", subset, layout, after, reduce=op))

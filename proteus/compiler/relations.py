@@ -148,9 +148,7 @@ class Relations:
 
     def flows(self, relation: int) -> list[Flows]:
         key = _Key(self.groups[relation])
-        return [
-            _flows(key, kind, algorithm, shape, self.cluster) for kind, algorithm, shape in self._flows[relation]
-        ]
+        return [_flows(key, kind, algorithm, shape, self.cluster) for kind, algorithm, shape in self._flows[relation]]
 
     def relations(self) -> list[Relation]:
         """For :func:`fold`."""

@@ -64,7 +64,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -281,6 +281,16 @@ class Block:
     def parameters(self) -> Iterator[Tensor]:
         return (tensor for tensor in self.tensors.values() if tensor.kind == "parameter")
 
+    def resized(self, dim: str, size: int) -> Block:
+        """The block with another size of a dim; itself when it does not have it."""
+        if dim not in self.dims:
+            return self
+        ops = tuple(
+            replace(op, dims={**op.dims, dim: Dim(size, op.dims[dim].role)}) if dim in op.dims else op
+            for op in self.ops
+        )
+        return replace(self, dims={**self.dims, dim: size}, ops=ops)
+
     def num_params(self) -> int:
         """Parameters of one copy; a tied parameter counts where it is owned."""
         return sum(math.prod(self.shape(p.name)) for p in self.parameters() if p.tied_to is None)
@@ -385,6 +395,10 @@ class Model:
             for p in block.parameters()
             if p.tied_to is None
         }
+
+    def resized(self, dim: str, size: int) -> Model:
+        """The same model with another size of a dim, e.g. a padded vocabulary."""
+        return replace(self, blocks=tuple(block.resized(dim, size) for block in self.blocks))
 
     def validate(self) -> None:
         """Raise :class:`ModelError` where a block or the chain contradicts itself."""

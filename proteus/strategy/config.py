@@ -87,7 +87,9 @@ class NodeConfig:
     def __repr__(self) -> str:
         parts = []
         if self.partition is not None:
-            parts.append("{" + ", ".join(f"{dim}: {'×'.join(axes) or '-'}" for dim, axes in self.partition.items()) + "}")
+            parts.append(
+                "{" + ", ".join(f"{dim}: {'×'.join(axes) or '-'}" for dim, axes in self.partition.items()) + "}"
+            )
         if self.memory:
             parts.extend(f"{role}={memory!r}" for role, memory in self.memory.items())
         if self.recompute:
@@ -104,7 +106,8 @@ class ScheduleConfig:
     Parameters
     ----------
     name
-        gpipe, 1f1b, interleaved, zb-h1, or ``grid`` with `grid` text.
+        One of ``strategy.schedule.SCHEDULES``: gpipe, 1f1b, interleaved, zb-h1,
+        zb-v, v-half, v-min, dualpipe.  `grid` goes before it.
     max_in_flight
         Most micro-batches of one stage whose backward has not ended; None is
         what the schedule itself holds.

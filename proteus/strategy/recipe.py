@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from proteus.errors import StrategyError, unknown
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
-from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, Memory, ScheduleConfig, Stage, Training
+from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, Memory, Stage, Training
 from proteus.strategy.stages import split_chain
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
 #: dims that tensor parallelism cuts, in the order in which an op's first match wins
 TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
 #: what ZeRO stage n cuts over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
-ZERO_ROLES: tuple[tuple[str, ...], ...] = ((), ("optimizer",), ("optimizer", "gradient"), ("optimizer", "gradient", "parameter"))
+ZERO_ROLES: tuple[tuple[str, ...], ...] = (
+    (),
+    ("optimizer",),
+    ("optimizer", "gradient"),
+    ("optimizer", "gradient", "parameter"),
+)
 
 
 def parallelize(
@@ -55,6 +61,7 @@ def parallelize(
     overlap_gradients: bool = True,
     profile: str = "megatron",
     offload: Iterable[str] = (),
+    pad_vocab: int | None = None,
 ) -> StrategyTree:
     """A new tree with the configs of a usual recipe; configs set before are dropped.
 
@@ -80,6 +87,9 @@ def parallelize(
         of every stage when given.
     offload
         Tensor roles kept in host memory: optimizer, parameter, activation.
+    pad_vocab
+        Grow the vocabulary to a multiple of this times tp, as Megatron does
+        with 128; None cuts it unevenly, as DTensor does.
 
     Raises
     ------
@@ -89,6 +99,8 @@ def parallelize(
     from proteus.strategy.schedule import SCHEDULES, placement
 
     model = tree.model
+    if schedule == "1f1b" and virtual_stages > 1:
+        schedule = "interleaved"  # as Megatron reads virtual stages
     for name, value in {"dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "virtual_stages": virtual_stages}.items():
         if not isinstance(value, int) or value < 1:
             raise StrategyError(f"{name}={value!r}; a degree is a whole number of at least 1")
@@ -101,6 +113,10 @@ def parallelize(
     bad = [role for role in offload if role not in TENSOR_ROLES]
     if bad:
         raise StrategyError(unknown("tensor role to offload", bad[0], TENSOR_ROLES))
+    assumed: list[str] = []
+    if pad_vocab is not None:
+        model, note = padded_vocab(model, pad_vocab * tp)
+        assumed += note
     check_tensor_degree(model, tp)
     check_context_degree(model, cp)
     check_expert_degree(model, ep, dp)
@@ -135,7 +151,7 @@ def parallelize(
     if ep > 1:
         partition["experts"] = ("ep",)
 
-    new = tree.cleared().with_mesh(Mesh((("pp", pp), *kept)), stages)
+    new = tree.on(model).with_mesh(Mesh((("pp", pp), *kept)), stages)
     new = new.with_schedule(name=schedule, virtual_stages=virtual_stages, max_in_flight=max_in_flight)
     training = Training(
         micro_batch=micro_batch,
@@ -144,11 +160,13 @@ def parallelize(
         optimizer=optimizer,
         overlap_gradients=overlap_gradients,
         profile=profile,
-        **({} if bucket_bytes is None else {"bucket_bytes": bucket_bytes}),
+        assumed=tuple(assumed),
     )
+    if bucket_bytes is not None:
+        training = replace(training, bucket_bytes=bucket_bytes)
     new = new.with_training(**{name: getattr(training, name) for name in Training.__dataclass_fields__})
     state_axes = tuple(name for name in ("dp", "ep", "cp") if name in has and stage_mesh.degree(name) > 1)
-    memory = {
+    memory: dict[str, Memory] = {
         role: Memory(axes=state_axes if role in ZERO_ROLES[zero] else (), offload=role in set(offload))
         for role in TENSOR_ROLES
         if role in ZERO_ROLES[zero] or role in set(offload)
@@ -212,6 +230,18 @@ def _first_copies(model: Model, stages: tuple[Stage, ...], first: int) -> list[t
     return found
 
 
+def padded_vocab(model: Model, multiple: int) -> tuple[Model, list[str]]:
+    """The model with its vocabulary grown to a multiple, and what to say about it."""
+    sizes = {block.dims["vocab"] for block in model.blocks if "vocab" in block.dims}
+    if len(sizes) != 1:
+        return model, []
+    size = next(iter(sizes))
+    grown = -(-size // multiple) * multiple
+    if grown == size:
+        return model, []
+    return model.resized("vocab", grown), [f"vocabulary padded from {size} to {grown}"]
+
+
 # -- what degrees a model can carry --------------------------------------------
 
 
@@ -257,8 +287,10 @@ def check_tensor_degree(model: Model, tp: int) -> None:
     if tp in possible:
         return
     kv, per = _heads(model)
-    what = f"{kv * per} attention heads" if kv and kv * per % tp else (
-        f"{kv} key-value heads of {per} queries each" if kv else "the dims that tensor parallelism cuts"
+    what = (
+        f"{kv * per} attention heads"
+        if kv and kv * per % tp
+        else (f"{kv} key-value heads of {per} queries each" if kv else "the dims that tensor parallelism cuts")
     )
     raise StrategyError(f"tp={tp} does not divide {what}; possible: {', '.join(map(str, possible))}")
 
@@ -267,8 +299,8 @@ def check_context_degree(model: Model, cp: int) -> None:
     if cp > 1 and model.seq % (2 * cp):
         possible = [c for c in range(1, 65) if c == 1 or model.seq % (2 * c) == 0]
         raise StrategyError(
-            f"cp={cp} needs seq={model.seq} to be a multiple of 2·cp={2 * cp} (each rank takes an early and a late part); "
-            f"possible: {', '.join(map(str, possible))}"
+            f"cp={cp} needs seq={model.seq} to be a multiple of 2·cp={2 * cp} "
+            f"(each rank takes an early and a late part); possible: {', '.join(map(str, possible))}"
         )
 
 

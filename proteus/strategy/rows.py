@@ -25,9 +25,16 @@ def number_rows(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str]
         if several and run.chunk != stage:
             where = tree.stages[run.chunk]
             last = where.first_device + where.mesh.size - 1
-            label = f"stage {run.chunk}" if tree.schedule.virtual_stages == 1 else f"chunk {run.chunk} on rank {where.rank}"
+            label = (
+                f"stage {run.chunk}" if tree.schedule.virtual_stages == 1 else f"chunk {run.chunk} on rank {where.rank}"
+            )
             parent = add(
-                root, "", f"{label} · devices {where.first_device}-{last}", "stage", stage=run.chunk, partition=repr(where.mesh)
+                root,
+                "",
+                f"{label} · devices {where.first_device}-{last}",
+                "stage",
+                stage=run.chunk,
+                partition=repr(where.mesh),
             )
         stage = run.chunk
         config = own.get(run.path, NodeConfig())
@@ -94,4 +101,6 @@ def _op_partition(run: BlockRun, op: Op, config: NodeConfig) -> str:
 
 
 def _memory(config: NodeConfig) -> str:
-    return " ".join(f"{role}={memory!r}" for role, memory in (config.memory or {}).items() if memory.axes or memory.offload)
+    return " ".join(
+        f"{role}={memory!r}" for role, memory in (config.memory or {}).items() if memory.axes or memory.offload
+    )

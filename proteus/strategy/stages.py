@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from proteus.errors import StrategyError
 from proteus.model.graph import Model
@@ -31,7 +31,8 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     if layers is not None:
         if len(layers) != num_chunks or sum(layers) != count or min(layers) < 0:
             raise StrategyError(
-                f"layers_per_stage={list(layers)} must list {num_chunks} numbers that add up to the {count} {model.blocks[main].name}"
+                f"layers_per_stage={list(layers)} must list {num_chunks} numbers that add up to "
+                f"the {count} {model.blocks[main].name}"
             )
         edges = [0, *(before + done for done in accumulate(layers[:-1])), total]
     elif num_chunks == 1:
@@ -45,9 +46,9 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     else:
         flop = [sum(op.flop() for op in block.ops) for block in model.blocks for _ in range(block.count)]
         edges = balanced_edges(flop, num_chunks)
-    if any(a >= b for a, b in zip(edges, edges[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(edges)):
         raise StrategyError(f"a pipeline chunk would hold no block: cuts at {edges}")
-    return tuple(zip(edges, edges[1:], strict=False))
+    return tuple(pairwise(edges))
 
 
 def balanced_edges(cost: Sequence[float], num_parts: int) -> list[int]:

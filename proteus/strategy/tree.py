@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 from proteus.errors import StrategyError, context
 from proteus.mesh import Mesh
-from proteus.model.graph import Block, Model, Op
+from proteus.model.graph import Block, Model, Op, Role
 from proteus.strategy.config import RECOMPUTES, Memory, NodeConfig, ScheduleConfig, Stage, Training
 from proteus.strategy.select import check_selector, match_block, segments_of
 
@@ -73,6 +74,14 @@ class BlockRun:
 def selector_tail(selector: str, block: Block) -> tuple[str, ...]:
     found = match_block(selector, block)
     return found.tail if found else ()
+
+
+def _is_whole(op: Op, dim: str) -> bool:
+    return dim in op.dims and op.dims[dim].role is Role.INDIVISIBLE
+
+
+def _axes(value: tuple[str, ...] | str) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +170,13 @@ class StrategyTree:
 
     @property
     def num_micro_batches(self) -> int:
-        samples = self.samples_per_micro_batch
-        if self.training.global_batch % samples:
+        samples, batch = self.samples_per_micro_batch, self.training.global_batch
+        if batch % samples:
+            below = batch // samples * samples
+            near = [str(b) for b in (below, below + samples) if b]
             raise StrategyError(
-                f"global_batch={self.training.global_batch} is not a multiple of micro_batch × batch degree = {samples}; "
-                f"nearest: {samples * max(1, self.training.global_batch // samples)}, "
-                f"{samples * (self.training.global_batch // samples + 1)}"
+                f"global_batch={batch} is not a multiple of micro_batch × batch degree = {samples}; "
+                f"nearest: {', '.join(near)}"
             )
         return self.training.global_batch // samples
 
@@ -190,7 +200,7 @@ class StrategyTree:
                 if where.copies is not None:
                     cuts.update((where.copies.start, where.copies.stop))
             edges = sorted(cuts)
-            for first, last in zip(edges, edges[1:], strict=False):
+            for first, last in pairwise(edges):
                 chunk = next(c for (lo, hi), c in borders if lo <= position + first < hi)
                 entries = tuple(item for item, where in matched if where.covers(first))
                 run = BlockRun(block=block, copies=range(first, last), chunk=chunk, entries=entries)
@@ -238,7 +248,7 @@ class StrategyTree:
         """
         with context(selector or "model"):
             check_selector(selector, self.model)
-            cut = None if partition is None else {d: (a,) if isinstance(a, str) else tuple(a) for d, a in partition.items()}
+            cut = None if partition is None else {d: _axes(a) for d, a in partition.items()}
             self._check_axes(selector, cut or {}, memory or {})
             if recompute is not None and recompute not in RECOMPUTES:
                 raise StrategyError(f"recompute={recompute!r}; choose from {', '.join(RECOMPUTES)}")
@@ -264,6 +274,10 @@ class StrategyTree:
             for dim in op.dims
         }
         used: dict[str, str] = {}
+        for op in self._ops_named(selector):
+            whole = [dim for dim, names in cut.items() if names and _is_whole(op, dim)]
+            if whole:
+                raise StrategyError(f"{op.name} needs the whole of {whole[0]}: its results depend on all of it")
         for dim, names in cut.items():
             if dim not in dims:
                 raise StrategyError(f"no op here has a dim {dim!r}; dims: {', '.join(sorted(dims))}")
@@ -271,12 +285,22 @@ class StrategyTree:
                 if name not in axes:
                     raise StrategyError(f"{dim}: mesh axis {name!r} does not exist; axes: {', '.join(sorted(axes))}")
                 if name in used and selector:
-                    raise StrategyError(f"axis {name!r} cuts both {used[name]} and {dim}; an axis cuts one dim of an op")
+                    raise StrategyError(f"axis {name!r} cuts {used[name]} and {dim}; an axis cuts one dim of an op")
                 used[name] = dim
         for role, kept in memory.items():
             bad = [name for name in kept.axes if name not in axes]
             if bad:
                 raise StrategyError(f"{role}: mesh axis {bad[0]!r} does not exist; axes: {', '.join(sorted(axes))}")
+
+    def _ops_named(self, selector: str) -> list[Op]:
+        """Ops that the selector names themselves, not through a module above."""
+        return [
+            op
+            for block in self.model.blocks
+            if (found := match_block(selector, block))
+            for op in block.ops
+            if len(found.tail) == len(op.name.split(".")) and found.covers_op(op.name)
+        ]
 
     def with_training(self, **changes: Any) -> StrategyTree:
         """Change batch sizes, precision, optimizer or framework profile."""
@@ -298,16 +322,17 @@ class StrategyTree:
         for number, stage in enumerate(stages):
             if stage.blocks[0] != at or stage.blocks[1] <= at:
                 raise StrategyError(
-                    f"stage {number} holds blocks {stage.blocks}, expected to begin at {at}; stages cover the chain in order"
+                    f"stage {number} holds blocks {stage.blocks}, expected to begin at {at}: "
+                    "stages cover the chain in order"
                 )
             at = stage.blocks[1]
         if at != self.model.num_blocks:
             raise StrategyError(f"the stages end at block {at}, the model has {self.model.num_blocks}")
         return self._with(mesh=mesh, stages=stages)
 
-    def cleared(self) -> StrategyTree:
-        """The same model without any config."""
-        return StrategyTree(self.model, _previous=self)
+    def on(self, model: Model) -> StrategyTree:
+        """A tree without any config on `model`."""
+        return StrategyTree(model, _previous=self)
 
     def undo(self) -> StrategyTree:
         """The tree before the last change; itself when there was none."""
@@ -403,7 +428,7 @@ class Selection:
     @property
     def paths(self) -> list[str]:
         """Full paths of the ops it covers, runs of equal blocks as ranges."""
-        found = []
+        found: list[str] = []
         for run in self.tree.runs():
             where = match_block(self.selector, run.block)
             if where is None or (where.copies is not None and not set(where.copies) & set(run.copies)):

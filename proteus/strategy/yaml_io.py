@@ -1,15 +1,15 @@
 """Trees as YAML: what is written reads back equal; a mistake names its line.
 
-    model: llama3-8b
-    seq: 8192
-    mesh: {pp: 2, dp: 4, tp: 4}
-    training: {micro_batch: 1, global_batch: 128, ...}
-    schedule: {name: 1f1b}
-    stages:
-    - {blocks: [0, 17], rank: 0, first_device: 0}
-    nodes:
-      model: {partition: {batch: [dp], ...}}
-      layers.*.mlp.norm: {partition: {seq: [tp]}}
+model: llama3-8b
+seq: 8192
+mesh: {pp: 2, dp: 4, tp: 4}
+training: {micro_batch: 1, global_batch: 128, ...}
+schedule: {name: 1f1b}
+stages:
+- {blocks: [0, 17], rank: 0, first_device: 0}
+nodes:
+  model: {partition: {batch: [dp], ...}}
+  layers.*.mlp.norm: {partition: {seq: [tp]}}
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ class _Reader:
             if kind.startswith("int"):
                 if item is not None or "None" not in kind:
                     self.integer(item, at, 1)
-            elif kind.startswith("float") and (isinstance(item, bool) or not isinstance(item, int | float) or item <= 0):
+            elif kind.startswith("float") and (
+                isinstance(item, bool) or not isinstance(item, int | float) or item <= 0
+            ):
                 raise self.fail(at, f"expected a number above 0, found {item!r}")
             elif kind.startswith("str") and not isinstance(item, str):
                 raise self.fail(at, f"expected text, found {item!r}")
