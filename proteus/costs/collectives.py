@@ -40,7 +40,6 @@ from proteus.costs.collective_types import Algorithm, Choice, Collective, GroupS
 from proteus.costs.links import LinkTraits, ProtocolTraits, link_traits, protocol_traits
 from proteus.errors import StrategyError, unknown
 
-
 __all__ = [
     "Algorithm",
     "Choice",

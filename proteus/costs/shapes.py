@@ -6,7 +6,7 @@ import numpy as np
 
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.kinds import LinkKind
-from proteus.costs.collectives import Algorithm, Collective, GroupShape, Limit
+from proteus.costs.collective_types import Algorithm, Collective, GroupShape, Limit
 from proteus.costs.flows import flows
 from proteus.costs.patterns import Pattern, is_networked, local_plan, networked_plan, patterns
 
