@@ -20,7 +20,7 @@ class Gpu:
         ``"nvidia"`` or ``"amd"``.
     generation
         ``"kepler"``, ``"maxwell"``, ``"pascal"``, ``"volta"``, ``"turing"``, ``"ampere"``, ``"ada"``,
-        ``"hopper"``, ``"blackwell"``, ``"cdna1"``, ``"cdna2"``, ``"cdna3"`` or ``"cdna4"``.
+        ``"hopper"``, ``"blackwell"``, ``"vega20"``, ``"cdna1"``, ``"cdna2"``, ``"cdna3"`` or ``"cdna4"``.
     memory_bytes
         What the driver reports as total [bytes].
     memory_Bps

@@ -30,7 +30,7 @@ def sniff(text: str) -> str:
     >>> sniff("<system version='1'/>")
     'nccl-xml'
     """
-    if text.lstrip().startswith("<"):
+    if text.lstrip().startswith("<") or "<system" in text:
         return "nccl-xml"
     if "between two GPUs" in text or "ROCm System Management Interface" in text:
         return "rocm-smi"

@@ -17,7 +17,9 @@ _LANE_BPS = {2.5: 0.25 * GB, 5.0: 0.5 * GB, 8.0: 0.985 * GB, 16.0: 1.969 * GB, 3
 #: PCI classes of end points: 3D and display controllers and accelerators; InfiniBand, Ethernet, other network
 _GPU_CLASSES = ("0x0302", "0x0300", "0x0380", "0x1200")
 _NIC_CLASSES = ("0x0207", "0x0200", "0x0280")
-_NVSWITCH_CLASS = "0x0680"
+_NVSWITCH_CLASS = "0x068000"
+#: the NVLink bridge of a POWER CPU
+_CPU_BRIDGE_CLASS = "0x068001"
 #: speeds of <net> are Mb/s; above this a file must have meant kb/s [Mb/s]
 _MAX_NIC_MBPS = 10e6
 #: lanes of a GPU or switch below this are a link that sleeps, not one that works [B/s]
@@ -61,12 +63,28 @@ def _parse(text: str) -> _Element:
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
     try:
-        parser.Parse(text.lstrip(), True)
+        # The declaration may stand at the very beginning only, and the text is decoded already.
+        parser.Parse(re.sub(r"<\?xml[^>]*\?>", "", text, count=1), True)
     except expat.ExpatError as error:
         at = f"line {error.lineno}"
         inside = f" inside <{stack[-1].tag}> of line {stack[-1].line}" if stack else ""
         raise TopologyError(f"{at}: not well-formed XML{inside}: {expat.errors.messages[error.code]}") from error
     return roots[0]
+
+
+def _cut_out(text: str, warnings: list[str]) -> str:
+    """The system element without what stands around it in a paste; lines keep their numbers."""
+    start, end = text.find("<system"), text.rfind("</system>")
+    before = text[:start] if start >= 0 else ""
+    if before.strip() and not before.lstrip().startswith("<"):
+        warnings.append(f"line {before.count(chr(10)) + 1}: what stands before <system> is left out")
+        text = "\n" * before.count("\n") + text[start:]
+        end = text.rfind("</system>")
+    after = text[end:].removeprefix("</system>") if end >= 0 else ""
+    if after.strip():
+        warnings.append("what stands behind </system> is left out")
+        text = text[: len(text) - len(after)]
+    return text
 
 
 def read_nccl_xml(text: str, name: str) -> Survey:
@@ -76,7 +94,8 @@ def read_nccl_xml(text: str, name: str) -> Survey:
     of their classes that have no such element inside: files that clouds give
     to NCCL list only those.
     """
-    root = _parse(text)
+    reader = _Reader()
+    root = _parse(_cut_out(text, reader.warnings))
     if root.tag == "graphs":
         raise TopologyError(
             f"line {root.line}: a channel graph (<graphs>, NCCL_GRAPH_DUMP_FILE), not a topology; "
@@ -84,7 +103,6 @@ def read_nccl_xml(text: str, name: str) -> Survey:
         )
     if root.tag != "system":
         raise TopologyError(f"line {root.line}: the root is <{root.tag}>; a topology begins with <system>")
-    reader = _Reader()
     for child in root.children:
         if child.tag == "cpu":
             reader.cpu(child)
@@ -167,8 +185,12 @@ class _Reader:
             self.warnings.append(f"line {element.line}: <{element.tag}> without a count; 1 is taken")
             ports = 1
         gpu.is_xgmi = element.tag == "xgmi"
-        target = element.get("target").lower()
-        if element.get("tclass").lower().startswith(_NVSWITCH_CLASS) or target.startswith("fffffff:"):
+        target, kind = element.get("target").lower(), element.get("tclass").lower()
+        if kind == _CPU_BRIDGE_CLASS:
+            self.warnings.append(
+                f"line {element.line}: NVLink between GPU and CPU is not modelled; its PCIe lanes are used"
+            )
+        elif kind == _NVSWITCH_CLASS or target.startswith("fffffff:"):
             gpu.switch_ports += ports
         else:
             gpu.direct[target] = gpu.direct.get(target, 0) + ports

@@ -67,6 +67,8 @@ def find_matrix(lines: list[str], warnings: list[str]) -> Matrix:
     TopologyError
         There is none.
     """
+    # The frames of tables in pages and boxes.
+    lines = [line.replace("|", " ").replace("│", " ") for line in lines]
     header = next(((i, h) for i in range(len(lines)) if (h := _header(lines[i], i + 1, [])) is not None), None)
     if header is None:
         return _without_header(lines, warnings)

@@ -114,7 +114,8 @@ def _tail(row: Row, matrix: Matrix, warnings: list[str]) -> dict[str, str]:
     fields = row.fields[len(matrix.columns) :]
     if fields and [part for part in fields if part] == words:
         return dict(zip(headings, fields, strict=False))
-    if words and ("-" in words[0] or "," in words[0]) and headings[:1] == ["CPU AFFINITY"]:
+    is_list = bool(words) and ("-" in words[0] or "," in words[0])
+    if is_list and len(words) < len(headings) and headings[0] == "CPU AFFINITY":
         return dict(zip(headings, words, strict=False))
     if words:
         warnings.append(

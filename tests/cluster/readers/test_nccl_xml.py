@@ -132,6 +132,23 @@ def test_refusals_have_line_and_reason(text: str, message: str) -> None:
         read_nccl_xml(text, "x")
 
 
+def test_what_stands_around_a_pasted_system_is_left_out() -> None:
+    survey = read_nccl_xml("here it is:\n```\n" + system(gpu(0, "a")) + "```\nthanks\n", "x")
+    assert survey.warnings == (
+        "line 3: what stands before <system> is left out",
+        "what stands behind </system> is left out",
+    )
+    declared = '\n<?xml version="1.0" encoding="UTF-16"?>\n' + system(gpu(0, "a") + "<pci>")
+    with pytest.raises(TopologyError, match=r"line 7: not well-formed XML inside <pci> of line 6"):
+        read_nccl_xml(declared, "x")
+
+
+def test_nvlink_to_a_cpu_is_no_switch() -> None:
+    survey = read_nccl_xml(system(gpu(0, "a", nvlink("0004:04:00.0", 3, "0x068001")) + gpu(1, "b")), "x")
+    assert survey.switched == () and survey.direct == ()
+    assert "NVLink between GPU and CPU is not modelled" in survey.warnings[0]
+
+
 def test_repeated_numbers_give_way_to_the_order_of_the_file() -> None:
     survey = read_nccl_xml(system(gpu(0, "a") + gpu(0, "b")), "x")
     assert [gpu.label for gpu in survey.gpus] == ["0", "1"] and "incomplete or repeated" in survey.warnings[0]

@@ -155,7 +155,7 @@ def damaged(draw: st.DrawFn) -> tuple[Sample, str]:
                 words[place - 1 : place + 1] = [words[place - 1] + words[place]]
             case "drop":
                 del words[place]
-            case "double":
+            case "double" if place <= sample.num_gpus + sample.num_nics:
                 words.insert(place, words[place])
             case "row" if len(lines) > 3:
                 del lines[number]

@@ -72,6 +72,16 @@ def test_prefixes_of_logs_and_quotes(prefix: str) -> None:
     assert [gpu.nearest for gpu in survey.gpus] == [sample.nearest(gpu) for gpu in sample.gpus]
 
 
+def test_a_table_of_a_page() -> None:
+    text = (
+        "| | GPU0 | GPU1 | NIC0 | CPU Affinity |\n|---|---|---|---|---|\n"
+        "| GPU0 | X | NV4 | PIX | 0-7 |\n| GPU1 | NV4 | X | SYS | 0-7 |\n"
+    )
+    survey = read_smi_topo(text, "x")
+    assert survey.pairs == ((0, 1, "NV4"),) and [gpu.nearest for gpu in survey.gpus] == [("NIC0",), ("NIC0",)]
+    assert survey.warnings == ()
+
+
 def test_gpu_names_around_the_matrix() -> None:
     matrix = "\n".join(Sample(num_gpus=2, num_nics=0, nvlink="NV12").lines())
     for named in (
