@@ -149,13 +149,13 @@ class _Builder:
             compute = Compute(op, ProgramPhase.FORWARD, cut, takes, tuple(gives))
             self.emit(self.fwd, compute)
             self.compute_of[op.name] = compute
-            if op.kind in (OpKind.CROSS_ENTROPY, OpKind.LOSS):
-                self.loss = gives[0]
         last = self.block.ops[-1]
         self.num_body = len(self.fwd)
         self.outputs = tuple(
             self.fetch(name, layout, last) for name, layout in zip(self.block.outputs, outputs, strict=True)
         )
+        # the loss is what the last block makes of everything: a scalar
+        self.loss = next((v for v in self.outputs if not self.tensor(self.values[v].tensor).dims), -1)
 
     def emit(self, where: list[Instruction], instruction: Instruction) -> None:
         where.append(instruction)

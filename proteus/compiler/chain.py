@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proteus.compiler.block import build_block
-from proteus.compiler.layout import Cut, Layout, gradient_of, input_layout, output_layout
+from proteus.compiler.layout import Cut, Layout, gradient_of, input_layout, output_layout, renamed
 from proteus.compiler.program import BlockProgram
 from proteus.compiler.propagate import propagate
 from proteus.errors import StrategyError, context
 from proteus.mesh import Mesh
 from proteus.model.graph import BATCH, Block, Op
 from proteus.placement import Replicate
-from proteus.strategy.config import NodeConfig
+from proteus.strategy.config import NodeConfig, Stage
 from proteus.strategy.tree import BlockRun, StrategyTree
 
 
@@ -145,6 +145,16 @@ def _natural(block: Block, cuts: Mapping[str, Cut], handed: tuple[Layout, ...]) 
     return tuple(made[name] for name in block.outputs)
 
 
+def _across(
+    names: tuple[str, ...], block: Block, layouts: tuple[Layout, ...], other_names: tuple[str, ...], other: Block
+) -> tuple[Layout, ...]:
+    """Layouts of tensors handed over between blocks, in the dim names of the `other` block."""
+    return tuple(
+        renamed(layout, block.tensors[name].dims, other.tensors[other_name].dims)
+        for layout, name, other_name in zip(layouts, names, other_names, strict=True)
+    )
+
+
 @dataclass(slots=True)
 class _Part:
     """Copies that were propagated alike, before their outputs are known."""
@@ -157,11 +167,13 @@ class _Part:
     arriving: tuple[Layout, ...]
     inputs: tuple[Layout, ...]
     natural: tuple[Layout, ...]
+    cuts: Mapping[str, Cut]
 
 
 def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) -> tuple[Chunk, ...]:
     """The programs of every chunk of the tree, in model order."""
     batch = tree.samples_per_micro_batch
+    _check_stages(tree)
     parts = _parts(tree, batch)
     links: list[list[Link]] = [[] for _ in tree.stages]
     for number, part in enumerate(parts):
@@ -170,10 +182,11 @@ def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) ->
         if after is None:  # the loss stays as it is: nobody but a log reads its sum
             handed = part.natural
         elif tree.stages[after.chunk].mesh == mesh:
-            handed = after.inputs
+            handed = _across(after.run.block.inputs, after.run.block, after.inputs, part.run.block.outputs, part.run.block)
         else:
             handed = tuple(gradient_of(layout) for layout in part.natural)
-        same = part.inputs if part.count > 1 else handed
+        block = part.run.block
+        same = _across(block.inputs, block, part.inputs, block.outputs, block) if part.count > 1 else handed
         pieces = [(part.count, handed)] if same == handed else [(part.count - 1, same), (1, handed)]
         done = 0
         for count, outputs in pieces:
@@ -200,6 +213,18 @@ def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) ->
     )
 
 
+def _check_stages(tree: StrategyTree) -> None:
+    """Chunks of one pipeline rank run on the same devices, in one mesh."""
+    first: dict[int, tuple[int, Stage]] = {}
+    for number, stage in enumerate(tree.stages):
+        other, same = first.setdefault(stage.rank, (number, stage))
+        if (stage.mesh, stage.first_device) != (same.mesh, same.first_device):
+            raise StrategyError(
+                f"chunks {other} and {number} are both on pipeline rank {stage.rank}, with {same.mesh!r} from device "
+                f"{same.first_device} and {stage.mesh!r} from device {stage.first_device}; give both the same"
+            )
+
+
 def _config_key(run: BlockRun) -> tuple[object, ...]:
     return run.key()
 
@@ -209,6 +234,7 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
     position = 0
     arriving: tuple[Layout, ...] = ()
     mesh_before: Mesh | None = None
+    before: Block | None = None
     for run in tree.runs():
         mesh = tree.stages[run.chunk].mesh
         if mesh_before is not None and mesh != mesh_before:
@@ -219,6 +245,9 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
         configs = _Configs(run, _config_key(run))
         if len(block.inputs) != len(arriving):
             raise StrategyError(f"{run.path}: takes {len(block.inputs)} tensors, {len(arriving)} are handed over")
+        if before is not None:
+            arriving = _across(before.outputs, before, arriving, block.inputs, block)
+        before = block
         while left:
             with context(run.path):
                 cuts = _cuts(_Same(block), configs, mesh, batch, arriving)
@@ -228,18 +257,19 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
             natural = _natural(block, cuts, inputs)
             last = parts[-1] if parts else None
             # copies whose inputs arrive in another layout but are cut alike are one part
-            if last and last.run is run and last.inputs == inputs and last.natural == natural:
+            if last and last.run is run and last.inputs == inputs and last.natural == natural and last.cuts == cuts:
                 last.count += left
-                copy, left = copy + left, 0
-                position += last.count - 1
-                continue
+                position, arriving = position + left, natural
+                break
             parts.append(
                 _Part(
                     run=run, chunk=run.chunk, first=position, copy=copy, count=1, arriving=arriving, inputs=inputs,
-                    natural=natural,
+                    natural=natural, cuts=cuts,
                 )
             )  # fmt: skip
             position, copy, left, arriving = position + 1, copy + 1, left - 1, natural
+            if left:
+                arriving = _across(block.outputs, block, natural, block.inputs, block)
     return parts
 
 

@@ -1,10 +1,10 @@
 """From a strategy tree and a cluster to the execution graph.
 
-    chain      configs propagated; block programs with collectives and backward
-    rank_plan  steps of every pipeline rank, in program order
-    relations  groups, algorithms, flows over the links
-    fold       classes of ranks, links and groups
-    emit       columns of tasks for the representatives
+chain      configs propagated; block programs with collectives and backward
+rank_plan  steps of every pipeline rank, in program order
+relations  groups, algorithms, flows over the links
+fold       classes of ranks, links and groups
+emit       columns of tasks for the representatives
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from proteus.cluster import Cluster
 from proteus.compiler.chain import Chunk, chain
 from proteus.compiler.emit import Emitter
 from proteus.compiler.graph import ExecutionGraph
-from proteus.compiler.memory import static_memory
-from proteus.compiler.relations import paired_ranks
-from proteus.compiler.rank_plan import RankPlan, RankPlanner, Tied
-from proteus.compiler.state import states
-from proteus.compiler.tables import CommRow, Tables
 from proteus.compiler.kinds import SpanKind
-from proteus.costs import precision as precisions
+from proteus.compiler.memory import static_memory
+from proteus.compiler.rank_plan import RankPlan, RankPlanner, Tied
+from proteus.compiler.relations import paired_ranks
+from proteus.compiler.state import ParameterState, states
+from proteus.compiler.tables import CommRow, Tables
 from proteus.costs import profile as profiles
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
+from proteus.placement import Shard
 from proteus.strategy.schedule import parse_grid, plan, validate
 from proteus.strategy.schedules.plan import Plan
 from proteus.strategy.tree import StrategyTree
@@ -101,27 +101,24 @@ def _tied(
     chunks: tuple[Chunk, ...], tables: Tables, precision: Precision, nodes: dict[tuple[str, str], int]
 ) -> list[Tied]:
     """Tied parameters whose owner is on another pipeline rank."""
-    owners: dict[str, Chunk] = {}
+    owners: dict[str, tuple[Chunk, tuple[int, int, int, ParameterState]]] = {}
     for chunk in chunks:
-        for link in chunk.links:
-            for parameter in link.program.parameters:
-                if parameter.tied_to is None and not link.run.block.indexed:
-                    owners[f"{link.run.block.name}.{parameter.name}"] = chunk
+        for number, link in enumerate(chunk.links):
+            for state in states(link):
+                if state.parameter.tied_to is None and not link.run.block.indexed:
+                    path = f"{link.run.block.name}.{state.parameter.name}"
+                    owners[path] = (chunk, (chunk.index, number, 0, state))
     found = []
     for chunk in chunks:
-        for link in chunk.links:
+        for number, link in enumerate(chunk.links):
             for state in states(link):
                 path = state.parameter.tied_to
                 if path is None or state.parameter.gradient < 0:
                     continue
-                owner = owners[path]
+                owner, item = owners[path]
+                _check_tied(f"{link.path(0)}.{state.parameter.name}", state, chunk, path, item[3], owner)
                 if owner.rank == chunk.rank:
                     continue
-                if owner.mesh != chunk.mesh:
-                    raise StrategyError(
-                        f"{link.path(0)}.{state.parameter.name} is tied to {path}, whose stage has {owner.mesh!r} "
-                        f"instead of {chunk.mesh!r}; give both stages one mesh"
-                    )
                 tables.members.append(paired_ranks(owner.first_device, chunk.first_device, chunk.mesh.size))
                 parts = chunk.mesh.degree(state.kept["gradient"] or state.kept["optimizer"])
                 row = CommRow(
@@ -129,5 +126,41 @@ def _tied(
                     stream="gradient", name=f"all_reduce tied {path}", node=nodes[(link.run.path, "")],
                     span=SpanKind.GRADIENT_COMM, members=len(tables.members) - 1,
                 )  # fmt: skip
-                found.append(Tied(ranks=(owner.rank, chunk.rank), comm=tables.comm(row)))
+                items = (item, (chunk.index, number, 0, state))
+                found.append(Tied(ranks=(owner.rank, chunk.rank), comm=tables.comm(row), items=items))
     return found
+
+
+def _check_tied(
+    name: str, state: ParameterState, chunk: Chunk, path: str, owner: ParameterState, owner_chunk: Chunk
+) -> None:
+    """One parameter in two places: it must lie alike in both."""
+    if owner_chunk.mesh != chunk.mesh:
+        raise StrategyError(
+            f"{name} is tied to {path}, whose stage has {owner_chunk.mesh!r} instead of {chunk.mesh!r}; "
+            "give both stages one mesh"
+        )
+    beside = chunk.rank == owner_chunk.rank  # the gradients are added before they are reduced
+    for what, here, there in (
+        ("partition", _places(state, chunk), _places(owner, owner_chunk)),
+        ("axes of gradient sums", _sums(state), _sums(owner) if beside else _sums(state)),
+        ("memory", state.kept, owner.kept),
+    ):
+        if here != there:
+            raise StrategyError(f"{name} is tied to {path}, but their {what} differs: {here} and {there}; make them equal")
+
+
+def _places(state: ParameterState, chunk: Chunk) -> tuple[str, ...]:
+    """The layout of a parameter with its dims numbered: tied ones may name them differently."""
+    dims = _dims(state, chunk)
+    return tuple(f"S({dims.index(p.dim)})" if isinstance(p, Shard) else repr(p) for p in state.parameter.layout)
+
+
+def _sums(state: ParameterState) -> tuple[str, ...]:
+    """Axes over which the gradient is a partial sum."""
+    return tuple(sorted((*state.tensor_axes, *state.data_axes)))
+
+
+def _dims(state: ParameterState, chunk: Chunk) -> tuple[str, ...]:
+    link = next(link for link in chunk.links if state in states(link))
+    return link.program.block.tensors[state.parameter.name].dims

@@ -90,6 +90,16 @@ def _shard_or(block: Block, op: Op, operand: Operand, cut_dim: str | None, other
     return other if own is None else Shard(own)
 
 
+def renamed(layout: Layout, dims: tuple[str, ...], to: tuple[str, ...]) -> Layout:
+    """The layout of a tensor that another block knows by other dim names.
+
+    >>> renamed((Shard("channels"), Replicate()), ("batch", "channels"), ("batch", "in_channels"))
+    (S(in_channels), R)
+    """
+    names = dict(zip(dims, to, strict=True))
+    return tuple(Shard(names[p.dim]) if isinstance(p, Shard) else p for p in layout)
+
+
 def gradient_of(layout: Layout) -> Layout:
     """The layout in which a tensor's gradient is handed over: partial terms are summed first."""
     return tuple(Replicate() if isinstance(p, Partial) else p for p in layout)

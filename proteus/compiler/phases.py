@@ -25,21 +25,27 @@ class CopySteps:
         bool[steps].
     ref
         int[steps]: segment or communication row.
+    part
+        int[steps]: what a step carries out, see :class:`RankPlan`.
     edges
         int[edges, 2]: (waits for, step); PORT stands for what was handed over.
     outputs
         Steps that make what is handed on; PORT where it passes through.
     gather
         Step that gathers the parameters, or -1.
+    reduction
+        Last step that reduces gradients, or -1.
     alloc_bytes, free_bytes
         float64[steps]: memory taken when a step starts, given back when it ends.
     """
 
     is_comm: np.ndarray
     ref: np.ndarray
+    part: np.ndarray
     edges: np.ndarray
     outputs: tuple[int, ...]
     gather: int
+    reduction: int
     alloc_bytes: np.ndarray
     free_bytes: np.ndarray
 
@@ -67,18 +73,20 @@ class ChunkPhase:
         Steps that make what is handed to the next chunk.
     copy_last
         int64[links][copies]: last compute step of every copy, by link.
-    first_gather
-        Step that gathers the parameters of the first copy, or -1.
+    last_reduction
+        Last step that reduces gradients, or -1.
     """
 
     is_comm: np.ndarray
     ref: np.ndarray
+    part: np.ndarray
     link: np.ndarray
     copy: np.ndarray
     edges: np.ndarray
     waits: np.ndarray
     outputs: tuple[int, ...]
     copy_last: tuple[np.ndarray, ...]
+    last_reduction: int
     alloc_bytes: np.ndarray
     free_bytes: np.ndarray
 
@@ -103,13 +111,13 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
         True for the backward: the last copy runs first.
     """
     order = range(len(links) - 1, -1, -1) if is_reversed else range(len(links))
-    is_comm, ref, link, copy, alloc, free = [], [], [], [], [], []
+    is_comm, ref, part, link, copy, alloc, free = [], [], [], [], [], [], []
     edges: list[np.ndarray] = []
     waits: list[np.ndarray] = []
     copy_last: list[np.ndarray] = [np.empty(0, np.int64)] * len(links)
     outputs: tuple[int, ...] = (PORT,)
     prefetch = (-1, -1)  # last compute steps of the copy before last and of the last
-    base = 0
+    base, last_reduction = 0, -1
     for number in order:
         template, count = links[number]
         n = template.num_steps
@@ -118,6 +126,7 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
         at = base + n * np.arange(count)
         is_comm.append(np.tile(template.is_comm, count))
         ref.append(np.tile(template.ref, count))
+        part.append(np.tile(template.part, count))
         link.append(np.full(n * count, number, np.int32))
         numbers = np.arange(count - 1, -1, -1) if is_reversed else np.arange(count)
         copy.append(np.repeat(numbers, n).astype(np.int32))
@@ -142,6 +151,8 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
             )
         if own:
             outputs = tuple(int(at[-1]) + o for o in own)
+        if template.reduction >= 0:
+            last_reduction = int(at[-1]) + template.reduction
         last = template.last_compute
         if template.gather >= 0 and last >= 0:
             edges.append(_prefetch_edges(at, template.gather, last, prefetch))
@@ -156,12 +167,14 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
     return ChunkPhase(
         is_comm=_join(is_comm, bool),
         ref=_join(ref, np.int32),
+        part=_join(part, np.int32),
         link=_join(link, np.int32),
         copy=_join(copy, np.int32),
         edges=np.concatenate(edges) if edges else none,
         waits=_join(waits, np.int64),
         outputs=tuple(o for o in outputs if o != PORT),
         copy_last=tuple(copy_last),
+        last_reduction=last_reduction,
         alloc_bytes=_join(alloc, np.float64),
         free_bytes=_join(free, np.float64),
     )

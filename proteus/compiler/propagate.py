@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from proteus.compiler.layout import Cut, Layout, output_layout
+from proteus.compiler.layout import Cut, Layout, derived_dims, output_layout
 from proteus.errors import StrategyError
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Op, Role
@@ -47,25 +47,26 @@ def propagate(
     cuts: dict[str, Cut] = {}
     for op in block.ops:
         config = configs[op.name]
-        cut = _configured(op, config, mesh)
+        cut = _configured(block, op, config, mesh)
         for axis in range(len(mesh.axes)):
             if cut[axis] is None and not _speaks_of(config, op, mesh.names[axis]):
                 cut[axis] = _arriving(block, op, axis, mesh.names[axis], layouts, writers)
-        _check_sizes(op, cut, mesh, sizes)
+        _check_sizes(block, op, cut, mesh, sizes)
         cuts[op.name] = tuple(cut)
         for operand in op.outputs:
             layouts[operand.tensor] = output_layout(block, op, operand, cuts[op.name])
             writers[operand.tensor] = op.name
         for operand in op.inputs:
             layouts.setdefault(operand.tensor, whole)
+    _check_derived(block, cuts, mesh)
     return cuts
 
 
-def _configured(op: Op, config: NodeConfig, mesh: Mesh) -> list[str | None]:
+def _configured(block: Block, op: Op, config: NodeConfig, mesh: Mesh) -> list[str | None]:
     """Axis by axis, the first configured dim that the op has and can divide."""
     cut: list[str | None] = [None] * len(mesh.axes)
     for dim, axes in (config.partition or {}).items():
-        if dim not in op.dims or op.dims[dim].role is Role.INDIVISIBLE:
+        if dim not in op.dims or op.dims[dim].role is Role.INDIVISIBLE or dim in derived_dims(block, op):
             continue
         for name in axes:
             if name in mesh.names and cut[mesh.names.index(name)] is None:
@@ -92,6 +93,8 @@ def _arriving(
         if not isinstance(placement, Shard) or placement.dim not in tensor.dims:
             continue
         dim = operand.dims[tensor.dims.index(placement.dim)]
+        if dim in derived_dims(block, op):
+            continue  # it follows what cuts batch and seq, which the other operands bring
         if op.dims[dim].role is not Role.INDIVISIBLE and not (op.dims[dim].role is Role.REDUCTION and not _sums(op)):
             found.setdefault(dim, writers.get(operand.tensor, "the block before"))
     if len(found) > 1:
@@ -108,13 +111,34 @@ def _sums(op: Op) -> bool:
     return any(dim.role is Role.REDUCTION for dim in op.dims.values())
 
 
-def _check_sizes(op: Op, cut: list[str | None], mesh: Mesh, sizes: Mapping[str, int]) -> None:
+def _check_sizes(block: Block, op: Op, cut: list[str | None], mesh: Mesh, sizes: Mapping[str, int]) -> None:
     parts: dict[str, int] = {}
     for axis, dim in enumerate(cut):
         if dim is not None:
             parts[dim] = parts.get(dim, 1) * mesh.shape[axis]
+    followed = {dim for sources in derived_dims(block, op).values() for dim in sources}
     for dim, degree in parts.items():
         size = sizes.get(dim, op.dims[dim].size)
+        axes = "×".join(mesh.names[a] for a, d in enumerate(cut) if d == dim)
         if degree > size:
-            axes = "×".join(mesh.names[a] for a, d in enumerate(cut) if d == dim)
             raise StrategyError(f"{op.name}: {axes} cuts {dim}={size} into {degree} parts; possible: 1 to {size}")
+        if dim in followed and size % degree:
+            possible = ", ".join(str(n) for n in range(1, size + 1) if size % n == 0)
+            raise StrategyError(f"{op.name}: {axes} cuts {dim}={size} into {degree} unequal parts; possible: {possible}")
+
+
+def _check_derived(block: Block, cuts: Mapping[str, Cut], mesh: Mesh) -> None:
+    """Slots are filled in the order of a rank's own tokens: dispatch and combine must cut tokens alike."""
+    first: dict[str, tuple[str, Cut]] = {}
+    for op in block.ops:
+        for derived, sources in derived_dims(block, op).items():
+            if derived not in op.dims:
+                continue
+            own = tuple(dim if dim in sources else None for dim in cuts[op.name])
+            other, there = first.setdefault(derived, (op.name, own))
+            if own != there:
+                axis = next(a for a, pair in enumerate(zip(own, there, strict=True)) if pair[0] != pair[1])
+                raise StrategyError(
+                    f"{op.name}: axis {mesh.names[axis]} cuts {own[axis] or 'no tokens'}, in {other} "
+                    f"{there[axis] or 'no tokens'}; {derived} are filled and read in one order, give both one partition"
+                )

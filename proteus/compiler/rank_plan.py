@@ -21,13 +21,21 @@ from proteus.compiler.chain import Chunk, Link
 from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import phase_memory
 from proteus.compiler.phases import ChunkPhase, CopySteps, concatenate
-from proteus.compiler.program import BlockProgram
-from proteus.compiler.state import ParameterState, is_held, states
-from proteus.compiler.steps import PORT, Phase, phases
+from proteus.compiler.state import (
+    ParameterState,
+    StateMove,
+    copy_moves,
+    is_held,
+    reduction_steps,
+    states,
+    updated,
+)
+from proteus.compiler.steps import PORT, Phase, phases, reads
 from proteus.compiler.tables import CommRow, OpRow, Tables
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
+from proteus.mesh import Mesh
 from proteus.strategy.config import Training
 from proteus.strategy.schedules.plan import B, F, W
 
@@ -36,20 +44,15 @@ NONE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """Gradients that are reduced together: (link, copy, parameter name) of each."""
-
-    chunk: int
-    items: tuple[tuple[int, int, ParameterState], ...]
-    comms: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tied:
-    """A parameter that two pipeline ranks both hold: their gradients are added up."""
+    """A parameter that two pipeline ranks both hold: their gradients are added up.
+
+    `items` are (chunk, link, copy, parameter) on each of the two.
+    """
 
     ranks: tuple[int, int]
     comm: int
+    items: tuple[tuple[int, int, int, ParameterState], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,12 @@ class RankPlan:
     chunk, link, copy, micro_batch, phase
         int32[steps]: where a step comes from; NONE for the optimizer and the
         reductions after the last backward.  `phase` is F, B, W or NONE.
+    part
+        int32[steps]: first instruction of the phase that a step carries out;
+        -1 - k for the k-th of :func:`~proteus.compiler.state.copy_moves`.
+    moves
+        step → what a collective outside the actions moves: gradients in
+        buckets, tied parameters, updated parameters.
     edges
         int64[edges, 2]: (waits for, step).
     alloc_bytes, free_bytes
@@ -83,6 +92,7 @@ class RankPlan:
     copy: np.ndarray
     micro_batch: np.ndarray
     phase: np.ndarray
+    part: np.ndarray
     edges: np.ndarray
     alloc_bytes: np.ndarray
     free_bytes: np.ndarray
@@ -90,7 +100,7 @@ class RankPlan:
     sends_in: Mapping[tuple[int, int], np.ndarray]
     action_next: Mapping[tuple[int, int], np.ndarray]
     segments: list[list[OpRow]]
-    buckets: tuple[Bucket, ...]
+    moves: Mapping[int, StateMove]
     optimizer_step: int
 
     @property
@@ -106,15 +116,42 @@ class _Writer:
     ref: list[int] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
     chunk: list[int] = field(default_factory=list)
+    moves: dict[int, StateMove] = field(default_factory=dict)
     base: int = 0
 
-    def add(self, is_comm: bool, ref: int, preds: Sequence[int], chunk: int = NONE) -> int:
+    def add(
+        self, is_comm: bool, ref: int, preds: Sequence[int], chunk: int = NONE, move: StateMove | None = None
+    ) -> int:
         self.is_comm.append(is_comm)
         self.ref.append(ref)
         self.chunk.append(chunk)
         step = self.base + len(self.ref) - 1
         self.edges.extend((int(p), step) for p in preds if p >= 0)
+        if move is not None:
+            self.moves[step] = move
         return step
+
+
+_BucketKey = tuple[Mesh, tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A bucket being filled."""
+
+    node: int
+    size_bytes: float = 0.0
+    wait: int = -1
+    items: list[tuple[int, int, int, ParameterState]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A link whose gradients are complete: `ends` are the last steps of its copies."""
+
+    chunk: Chunk
+    number: int
+    ends: np.ndarray
 
 
 class RankPlanner:
@@ -168,9 +205,9 @@ class RankPlanner:
             ins[(index, k)] = first[:, None] + phase.waits[None, :]
             after = starts[order + 1]
             nexts[(index, k)] = np.where(after < total, after, -1)
-        edges.extend(self._parameter_edges(gathers, made, outs, starts, chunk, kind))
+        edges.extend(self._parameter_edges(gathers, made, starts, chunk, kind))
         tail = _Writer(base=total)
-        buckets, step = self._finish(own, made, starts, chunk, kind, tail, tables)
+        step = self._finish(own, made, starts, chunk, kind, tail, tables)
         columns.tail(tail)
         edges.append(np.array(tail.edges, np.int64).reshape(-1, 2))
         return RankPlan(
@@ -182,6 +219,7 @@ class RankPlanner:
             copy=columns.copy,
             micro_batch=columns.micro,
             phase=columns.phase,
+            part=columns.part,
             edges=np.concatenate(edges),
             alloc_bytes=columns.alloc,
             free_bytes=columns.free,
@@ -189,7 +227,7 @@ class RankPlanner:
             sends_in=ins,
             action_next=nexts,
             segments=tables.segments,
-            buckets=buckets,
+            moves={**before.moves, **tail.moves},
             optimizer_step=step,
         )
 
@@ -209,38 +247,47 @@ class RankPlanner:
         is_comm: list[bool] = []
         ref: list[int] = []
         edges: list[tuple[int, int]] = []
-        gather = [
-            tables.comm(row) for row in self._gather_rows(link) if kind != W and (phase.steps or link.program.parameters)
-        ]
+        part: list[int] = []
+        uses = kind != W or _reads_parameters(program, phase)
+        gather = [tables.comm(row) for row in self._move_rows(link, has_gathers=uses, has_reductions=False)]
         shift = len(gather)
         is_comm += [True] * shift
         ref += gather
+        part += [-1 - k for k in range(shift)]
         for number, step in enumerate(phase.steps):
             at = shift + number
             node = self._node(link, phase, step.instructions[0])
+            part.append(step.instructions[0])
             if step.is_comm:
                 is_comm.append(True)
                 ref.append(tables.comm(tables.move_row(program, phase.instructions[step.instructions[0]], node)))  # type: ignore[arg-type]
             else:
                 is_comm.append(False)
-                rows = [tables.op_row(program, phase.instructions[i], self._node(link, phase, i)) for i in step.instructions]
+                rows = [
+                    tables.op_row(program, phase.instructions[i], self._node(link, phase, i)) for i in step.instructions
+                ]
                 ref.append(tables.segment(rows))
             edges.extend((p if p == PORT else p + shift, at) for p in step.preds)
         computes = [i for i, comm in enumerate(is_comm) if not comm]
         if computes:
             edges.extend((g, computes[0]) for g in range(shift))
+        reduce: list[int] = []
         if (kind == W or (kind == B and not is_split)) and computes:
-            for row in self._reduce_rows(link, each_micro_batch=True):
+            reduce = [tables.comm(row) for row in self._move_rows(link, has_gathers=False, has_reductions=True)]
+            for number, row in enumerate(reduce):
                 is_comm.append(True)
-                ref.append(tables.comm(row))
+                ref.append(row)
+                part.append(-1 - shift - number)
                 edges.append((computes[-1], len(ref) - 1))
         alloc, free = phase_memory(link, phase, kind, is_split, len(ref), shift, self.precision, self.profile)
         return CopySteps(
             is_comm=np.array(is_comm, bool),
             ref=np.array(ref, np.int32),
+            part=np.array(part, np.int32),
             edges=np.array(edges, np.int64).reshape(-1, 2),
             outputs=tuple(o if o == PORT else o + shift for o in phase.outputs),
             gather=0 if gather else -1,
+            reduction=len(ref) - 1 if reduce else -1,
             alloc_bytes=alloc,
             free_bytes=free,
         )
@@ -253,90 +300,64 @@ class RankPlanner:
 
     # -- parameters and gradients -------------------------------------------
 
-    def _gather_rows(self, link: Link) -> list[CommRow]:
-        """One all_gather per set of axes that keeps this copy's parameters cut."""
-        sizes: dict[tuple[str, ...], float] = {}
-        for state in states(link):
-            axes = state.kept["parameter"]
-            if axes:
-                # FSDP gathers in the compute precision whatever the master copy is
-                sizes[axes] = sizes.get(axes, 0.0) + state.numel * self.precision.activation_bytes
-        return [
-            self.tables.state_row(
-                link.program.mesh, axes, "all_gather", size, "parameter", f"all_gather parameters of {link.run.block.name}",
-                self._block_node(link),
+    def _move_rows(self, link: Link, *, has_gathers: bool, has_reductions: bool) -> list[CommRow]:
+        """The collectives of :func:`copy_moves`."""
+        name, node = link.run.block.name, self._block_node(link)
+        rows = []
+        for move, numel in copy_moves(link, has_gathers=has_gathers, has_reductions=has_reductions):
+            # FSDP gathers in the compute precision whatever the master copy is
+            gathers = move.kind == "all_gather"
+            size = numel * (self.precision.activation_bytes if gathers else self.precision.grad_bytes)
+            what = ("parameter", f"all_gather parameters of {name}") if gathers else (
+                "gradient", f"{move.kind} gradients of {name}"
             )
-            for axes, size in sizes.items()
-        ]  # fmt: skip
-
-    def _reduce_rows(self, link: Link, *, each_micro_batch: bool) -> list[CommRow]:
-        """Reductions of a copy's gradients that are kept cut (every micro-batch)."""
-        found: dict[tuple[tuple[str, ...], tuple[str, ...]], float] = {}
-        for state in states(link):
-            if state.parameter.gradient >= 0 and bool(state.kept["gradient"]) is each_micro_batch and state.data_axes:
-                key = (state.data_axes, state.kept["gradient"])
-                found[key] = found.get(key, 0.0) + state.numel * self.precision.grad_bytes
-        rows = []
-        for (data, kept), size in found.items():
-            rows.extend(self._reduction(link, data, kept, size, f"gradients of {link.run.block.name}"))
+            rows.append(self.tables.state_row(link.program.mesh, move.axes, move.kind, size, *what, node))
         return rows
 
-    def _reduction(
-        self, link: Link, data: tuple[str, ...], kept: tuple[str, ...], size: float, what: str
-    ) -> list[CommRow]:
-        mesh, node = link.program.mesh, self._block_node(link)
-        scatter = tuple(name for name in data if name in kept)
-        rest = tuple(name for name in data if name not in kept)
-        rows = []
-        if scatter:
-            rows.append(self.tables.state_row(mesh, scatter, "reduce_scatter", size, "gradient", f"reduce_scatter {what}", node))
-            size /= mesh.degree(scatter)
-        if rest:
-            rows.append(self.tables.state_row(mesh, rest, "all_reduce", size, "gradient", f"all_reduce {what}", node))
-        return rows
-
-    def _gather_before(self, own: Sequence[Chunk], writer: _Writer) -> dict[tuple[int, int], int]:
-        """Parameters gathered beside the first forward; (chunk, link) → step."""
-        found: dict[tuple[int, int], int] = {}
+    def _gather_before(self, own: Sequence[Chunk], writer: _Writer) -> dict[tuple[int, int], list[int]]:
+        """Parameters gathered beside the first forward; (chunk, link) → steps."""
+        found: dict[tuple[int, int], list[int]] = {}
         if not self.training.overlap_parameters:
             return found
         for chunk in own:
             for number, link in enumerate(chunk.links):
-                for row in self._updated_rows(link, link.count):
-                    found[(chunk.index, number)] = writer.add(True, self.tables.comm(row), [])
+                for row, move in self._updated_rows(chunk, number):
+                    step = writer.add(True, self.tables.comm(row), [], chunk.index, move)
+                    found.setdefault((chunk.index, number), []).append(step)
         return found
 
-    def _updated_rows(self, link: Link, count: int) -> list[CommRow]:
+    def _updated_rows(self, chunk: Chunk, number: int) -> list[tuple[CommRow, StateMove]]:
         """all_gathers of parameters whose update was cut (ZeRO-1 and 2)."""
-        sizes: dict[tuple[str, ...], float] = {}
-        for state in states(link):
-            axes = () if state.kept["parameter"] else state.kept["optimizer"]
-            if axes and state.parameter.gradient >= 0:
-                sizes[axes] = sizes.get(axes, 0.0) + state.numel * self.precision.param_bytes * count
-        return [
-            self.tables.state_row(
-                link.program.mesh, axes, "all_gather", size, "parameter", f"all_gather updated {link.run.block.name}",
-                self._block_node(link),
-            )
-            for axes, size in sizes.items()
-        ]  # fmt: skip
+        link, rows = chunk.links[number], []
+        name, node = f"all_gather updated {link.run.block.name}", self._block_node(link)
+        every = [other for c in self.chunks if c.rank == chunk.rank for other in c.links]
+        for axes, members in updated(link).items():
+            held = [s for s in members if is_held(s, every)]
+            if not held:
+                continue
+            size = sum(s.numel for s in held) * self.precision.param_bytes * link.count
+            size /= link.program.mesh.degree(held[0].kept["parameter"])
+            row = self.tables.state_row(link.program.mesh, axes, "all_gather", size, "parameter", name, node)
+            items = tuple((chunk.index, number, copy, s) for copy in range(link.count) for s in held)
+            rows.append((row, StateMove(kind="all_gather", axes=axes, items=items)))
+        return rows
 
     def _parameter_edges(
         self,
-        gathers: Mapping[tuple[int, int], int],
+        gathers: Mapping[tuple[int, int], list[int]],
         made: Mapping[tuple[int, int], ChunkPhase],
-        outs: Mapping[tuple[int, int], np.ndarray],
         starts: np.ndarray,
         chunk: np.ndarray,
         kind: np.ndarray,
     ) -> list[np.ndarray]:
         found = []
-        for (index, link), step in gathers.items():
+        for (index, link), before in gathers.items():
             phase = made[(index, F)]
             at = np.flatnonzero((chunk == index) & (kind == F))
             steps = np.flatnonzero((phase.link == link) & ~phase.is_comm)
             if len(at) and len(steps):
-                found.append(np.array([[step, starts[at[0]] + steps[0]]], np.int64))
+                first = starts[at[0]] + steps[0]
+                found.append(np.array([[step, first] for step in before], np.int64))
         return found
 
     # -- after the last backward ---------------------------------------------
@@ -350,84 +371,120 @@ class RankPlanner:
         kind: np.ndarray,
         writer: _Writer,
         tables: Tables,
-    ) -> tuple[tuple[Bucket, ...], int]:
-        buckets: list[Bucket] = []
+    ) -> int:
+        """Reductions, optimizer and updated parameters; returns the optimizer's step."""
         last_overall = int(starts[-1]) - 1
-        pending: list[tuple[int, Chunk, int, np.ndarray]] = []
-        for c in own:
+        # streams run in order: after the last reduction within the actions come all of them
+        waits = [last_overall, self._last_reduction(made, starts, chunk, kind)]
+        pending: list[_Pending] = []
+        done = {c.index: np.flatnonzero((chunk == c.index) & (kind == (W if c.index in self.is_split else B))) for c in own}
+        for c in sorted(own, key=lambda c: done[c.index][-1] if len(done[c.index]) else -1):
             k = W if c.index in self.is_split else B
-            at = np.flatnonzero((chunk == c.index) & (kind == k))
+            at = done[c.index]
             if not len(at):
                 continue
             phase, base = made[(c.index, k)], int(starts[at[-1]])
             for number in range(len(c.links) - 1, -1, -1):
                 ends = phase.copy_last[number]
-                pending.append((base, c, number, np.where(ends >= 0, base + ends, last_overall)))
-        syncs = self._bucketed(pending, writer, tables, buckets, last_overall)
+                pending.append(_Pending(c, number, np.where(ends >= 0, base + ends, last_overall)))
+        syncs = self._bucketed(own, pending, writer, tables, last_overall)
         for tied in self.tied:
             if own and own[0].rank in tied.ranks:
-                syncs.append(writer.add(True, tied.comm, [last_overall]))
-        comm_tail = [syncs[-1]] if syncs else []
-        optimizer = self._optimizer(own, writer, tables, [last_overall, *comm_tail])
+                items = (tied.items[tied.ranks.index(own[0].rank)],)
+                move = StateMove(kind="all_reduce", axes=(), items=items)
+                syncs.append(writer.add(True, tied.comm, [last_overall], NONE, move))
+        optimizer = self._optimizer(own, writer, tables, [*waits, *syncs[-1:]])
         if not self.training.overlap_parameters:
             for c in own:
-                for link in c.links:
-                    for row in self._updated_rows(link, link.count):
-                        writer.add(True, self.tables.comm(row), [optimizer])
-        return tuple(buckets), optimizer
+                for number in range(len(c.links)):
+                    for row, move in self._updated_rows(c, number):
+                        writer.add(True, self.tables.comm(row), [optimizer], c.index, move)
+        return optimizer
+
+    @staticmethod
+    def _last_reduction(
+        made: Mapping[tuple[int, int], ChunkPhase], starts: np.ndarray, chunk: np.ndarray, kind: np.ndarray
+    ) -> int:
+        """The last step that reduces gradients within the actions, or -1."""
+        last = -1
+        for (index, k), phase in made.items():
+            at = np.flatnonzero((chunk == index) & (kind == k))
+            if len(at) and phase.last_reduction >= 0:
+                last = max(last, int(starts[at[-1]]) + phase.last_reduction)
+        return last
 
     def _bucketed(
         self,
-        pending: Sequence[tuple[int, Chunk, int, np.ndarray]],
+        own: Sequence[Chunk],
+        pending: Sequence[_Pending],
         writer: _Writer,
         tables: Tables,
-        buckets: list[Bucket],
         last_overall: int,
     ) -> list[int]:
         """Reductions of whole gradients, in buckets filled in the order of the backward."""
         limit = self.training.bucket_bytes
-        open_: dict[tuple[object, ...], tuple[float, list[tuple[int, int, ParameterState]], int, Link, int]] = {}
+        every = [link for c in own for link in c.links]
+        open_: dict[_BucketKey, _Open] = {}
         steps: list[int] = []
-        tensor: list[tuple[Chunk, int, tuple[str, ...], float]] = []
+        tensor: list[tuple[Chunk, int, tuple[str, ...], list[ParameterState]]] = []
 
-        def close(key: tuple[object, ...]) -> None:
-            size, items, pred, link, chunk = open_.pop(key)
-            _, data, kept = key
-            wait = pred if self.training.overlap_gradients else last_overall
-            comms = []
-            for row in self._reduction(link, data, kept, size, f"gradients ({len(items)} tensors)"):  # type: ignore[arg-type]
-                comms.append(writer.add(True, tables.comm(row), [wait], chunk))
-            steps.extend(comms)
-            buckets.append(Bucket(chunk=chunk, items=tuple(items), comms=tuple(comms)))
+        def close(key: _BucketKey) -> None:
+            bucket = open_.pop(key)
+            mesh, data, kept = key
+            wait, size = bucket.wait if self.training.overlap_gradients else last_overall, bucket.size_bytes
+            for kind, axes in reduction_steps(data, kept):
+                name = f"{kind} gradients ({len(bucket.items)} tensors)"
+                row = tables.state_row(mesh, axes, kind, size, "gradient", name, bucket.node)
+                move = StateMove(kind=kind, axes=axes, items=tuple(bucket.items))
+                steps.append(writer.add(True, tables.comm(row), [wait], bucket.items[0][0], move))
+                if kind == "reduce_scatter":
+                    size /= mesh.degree(axes)
 
-        for _, c, number, ends in pending:
-            link = c.links[number]
-            found = [s for s in states(link) if s.parameter.gradient >= 0 and not s.kept["gradient"]]
-            for axes in {s.tensor_axes for s in found if s.tensor_axes}:
-                size = sum(s.numel for s in found if s.tensor_axes == axes) * self.precision.grad_bytes * link.count
-                tensor.append((c, number, axes, size))
-            groups: dict[tuple[object, ...], list[ParameterState]] = {}
+        shared = self._shared(every, pending)
+        for item in pending:
+            link = item.chunk.links[item.number]
+            # a tied copy beside its owner adds to the owner's gradient
+            found = [s for s in states(link) if s.parameter.gradient >= 0 and is_held(s, every)]
+            for axes in dict.fromkeys(s.tensor_axes for s in found if s.tensor_axes):
+                tensor.append((item.chunk, item.number, axes, [s for s in found if s.tensor_axes == axes]))
+            groups: dict[_BucketKey, list[ParameterState]] = {}
             for s in found:
-                if s.data_axes:
+                if s.data_axes and not s.kept["gradient"]:
                     groups.setdefault((link.program.mesh, s.data_axes, s.reduce_axes), []).append(s)
             for copy in range(link.count - 1, -1, -1):
                 for key, members in groups.items():
-                    size, items, _, _, _ = open_.get(key, (0.0, [], -1, link, c.index))
-                    size += sum(s.numel for s in members) * self.precision.grad_bytes
-                    items.extend((number, copy, s) for s in members)
-                    open_[key] = (size, items, int(ends[copy]), link, c.index)
-                    if size >= limit:
+                    bucket = open_.get(key) or open_.setdefault(key, _Open(node=self._block_node(link)))
+                    bucket.size_bytes += sum(s.numel for s in members) * self.precision.grad_bytes
+                    bucket.items.extend((item.chunk.index, item.number, copy, s) for s in members)
+                    late = max((shared.get(f"{link.path(copy)}.{s.parameter.name}", -1) for s in members), default=-1)
+                    bucket.wait = max(bucket.wait, int(item.ends[copy]), late)
+                    if bucket.size_bytes >= limit:
                         close(key)
         for key in list(open_):
             close(key)
-        for c, number, axes, size in tensor:
+        for c, number, axes, members in tensor:
             link = c.links[number]
+            mesh = link.program.mesh
+            numel = sum(s.numel / mesh.degree(s.kept["gradient"]) for s in members) * link.count
             row = self.tables.state_row(
-                link.program.mesh, axes, "all_reduce", size, "gradient", f"all_reduce gradients over {'×'.join(axes)}",
-                self._block_node(link),
+                mesh, axes, "all_reduce", numel * self.precision.grad_bytes, "gradient",
+                f"all_reduce gradients over {'×'.join(axes)}", self._block_node(link),
             )  # fmt: skip
-            steps.append(writer.add(True, tables.comm(row), [last_overall], c.index))
+            items = tuple((c.index, number, copy, s) for copy in range(link.count) for s in members)
+            move = StateMove(kind="all_reduce", axes=axes, items=items)
+            steps.append(writer.add(True, tables.comm(row), [last_overall], c.index, move))
         return steps
+
+    @staticmethod
+    def _shared(every: Sequence[Link], pending: Sequence[_Pending]) -> dict[str, int]:
+        """Owner's path → last step of the copies tied to it on this rank."""
+        found: dict[str, int] = {}
+        for item in pending:
+            for s in states(item.chunk.links[item.number]):
+                path = s.parameter.tied_to
+                if path is not None and not is_held(s, every):
+                    found[path] = max(found.get(path, -1), int(item.ends.max()))
+        return found
 
     def _optimizer(self, own: Sequence[Chunk], writer: _Writer, tables: Tables, preds: Sequence[int]) -> int:
         numel = 0.0
@@ -445,6 +502,11 @@ class RankPlanner:
         return writer.add(False, tables.segment([row]), preds)
 
 
+def _reads_parameters(program: BlockProgram, phase: Phase) -> bool:
+    values = {parameter.value for parameter in program.parameters}
+    return any(value in values for instruction in phase.instructions for value in reads(instruction))
+
+
 class _Columns:
     """Step columns of a rank, filled phase by phase."""
 
@@ -452,6 +514,7 @@ class _Columns:
         self.is_comm = np.zeros(total, bool)
         self.ref = np.zeros(total, np.int32)
         self.chunk, self.link, self.copy, self.micro, self.phase = (np.full(total, NONE, np.int32) for _ in range(5))
+        self.part = np.full(total, NONE, np.int32)
         self.alloc, self.free = np.zeros(total), np.zeros(total)
 
     def head(self, writer: _Writer) -> None:
@@ -466,6 +529,7 @@ class _Columns:
         for own, column in (
             (self.is_comm, phase.is_comm),
             (self.ref, phase.ref),
+            (self.part, phase.part),
             (self.link, phase.link),
             (self.copy, phase.copy),
             (self.alloc, phase.alloc_bytes),
@@ -481,9 +545,7 @@ class _Columns:
         self.is_comm = np.concatenate([self.is_comm, np.array(writer.is_comm, bool)])
         self.ref = np.concatenate([self.ref, np.array(writer.ref, np.int32)])
         self.chunk = np.concatenate([self.chunk, np.array(writer.chunk, np.int32)])
-        for name in ("link", "copy", "micro", "phase"):
+        for name in ("link", "copy", "micro", "phase", "part"):
             setattr(self, name, np.concatenate([getattr(self, name), np.full(n, NONE, np.int32)]))
         for name in ("alloc", "free"):
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(n)]))
-
-

@@ -21,13 +21,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, TypeVar
 
 from proteus.compiler.chain import Link
 from proteus.compiler.layout import Layout
 from proteus.compiler.program import BlockProgram, Parameter
+from proteus.errors import StrategyError
 from proteus.mesh import Mesh
 from proteus.placement import Partial, Replicate, Shard
 from proteus.strategy.config import Memory, NodeConfig, TensorRole
+
+Key = TypeVar("Key")
+_K = TypeVar("_K")
 
 #: axes whose gradient sums are small and come before the data-parallel reduction
 TENSOR_AXES = ("tp", "tq")
@@ -58,9 +63,96 @@ class ParameterState:
         return mesh.degree(self.kept[role])
 
     @property
+    def updated_axes(self) -> tuple[str, ...]:
+        """Axes over which the update leaves the parameter in pieces that its next use does not expect."""
+        if self.parameter.gradient < 0:
+            return ()
+        return tuple(n for n in self.kept["optimizer"] if n not in self.kept["parameter"])
+
+    @property
     def reduce_axes(self) -> tuple[str, ...]:
         """The axes that the reduction scatters over."""
         return self.kept["gradient"] or self.kept["optimizer"]
+
+
+StateMoveKind = Literal["all_gather", "reduce_scatter", "all_reduce"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateMove:
+    """One collective on parameters or gradients.
+
+    Parameters
+    ----------
+    axes
+        Mesh axes of its groups; none for ranks that hold one tied parameter.
+    items
+        (chunk, link of the chunk, copy of the link, parameter) of all that moves.
+    """
+
+    kind: StateMoveKind
+    axes: tuple[str, ...]
+    items: tuple[tuple[int, int, int, ParameterState], ...] = ()
+
+
+def gathers(link: Link) -> dict[tuple[str, ...], tuple[ParameterState, ...]]:
+    """Parameters that are gathered before each use, by the axes that keep them cut."""
+    return _by_key((state.kept["parameter"], state) for state in states(link) if state.kept["parameter"])
+
+
+def updated(link: Link) -> dict[tuple[str, ...], tuple[ParameterState, ...]]:
+    """Parameters that are gathered after their update, by axes (ZeRO-1 and 2)."""
+    return _by_key((state.updated_axes, state) for state in states(link) if state.updated_axes)
+
+
+def reductions(link: Link) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[ParameterState, ...]]:
+    """Gradients that are kept cut and reduced every micro-batch, by (data axes, axes kept cut)."""
+    return _by_key(
+        ((state.data_axes, state.kept["gradient"]), state)
+        for state in states(link)
+        if state.parameter.gradient >= 0 and state.kept["gradient"] and state.data_axes
+    )
+
+
+def reduction_steps(data: tuple[str, ...], kept: tuple[str, ...]) -> tuple[tuple[StateMoveKind, tuple[str, ...]], ...]:
+    """The collectives that reduce a gradient which is partial over `data` and kept cut over `kept`.
+
+    >>> reduction_steps(("dp", "cp"), ("dp",))
+    (('reduce_scatter', ('dp',)), ('all_reduce', ('cp',)))
+    """
+    scatter = tuple(name for name in data if name in kept)
+    rest = tuple(name for name in data if name not in kept)
+    found: list[tuple[StateMoveKind, tuple[str, ...]]] = []
+    if scatter:
+        found.append(("reduce_scatter", scatter))
+    if rest:
+        found.append(("all_reduce", rest))
+    return tuple(found)
+
+
+def copy_moves(link: Link, *, has_gathers: bool, has_reductions: bool) -> list[tuple[StateMove, float]]:
+    """Collectives around one phase of one copy: gathers before it, reductions after it; with elements moved."""
+    found: list[tuple[StateMove, float]] = []
+    if has_gathers:
+        for axes, members in gathers(link).items():
+            items = tuple((0, 0, 0, state) for state in members)
+            found.append((StateMove(kind="all_gather", axes=axes, items=items), float(sum(s.numel for s in members))))
+    if has_reductions:
+        for (data, kept), members in reductions(link).items():
+            items = tuple((0, 0, 0, state) for state in members)
+            numel = float(sum(s.numel for s in members))
+            for kind, axes in reduction_steps(data, kept):
+                found.append((StateMove(kind=kind, axes=axes, items=items), numel))
+                if kind == "reduce_scatter":
+                    numel /= link.program.mesh.degree(axes)
+    return found
+
+
+def _by_key(pairs: Iterable[tuple[Key, ParameterState]]) -> dict[Key, tuple[ParameterState, ...]]:
+    found: dict[Key, tuple[ParameterState, ...]] = {}
+    for key, state in pairs:
+        found[key] = (*found.get(key, ()), state)
+    return found
 
 
 def is_held(state: ParameterState, links: Iterable[Link]) -> bool:
@@ -108,6 +200,12 @@ def _state(program: BlockProgram, parameter: Parameter, config: NodeConfig) -> P
     for role in ("parameter", "gradient", "optimizer"):
         axes = memory[role].axes if role in memory else ()  # type: ignore[index]
         kept[role] = tuple(n for n in mesh.names if n in axes and n in whole and mesh.degree(n) > 1)  # type: ignore[index]
+    extra = [name for name in kept["gradient"] if name not in kept["optimizer"]]
+    if extra and parameter.gradient >= 0:
+        raise StrategyError(
+            f"{program.block.name}.{parameter.name}: its gradient is kept cut over {extra[0]!r}, its optimizer state is "
+            f"not; cut the optimizer state over {', '.join(kept['gradient'])} too"
+        )
     return ParameterState(
         parameter=parameter,
         numel=local_numel(program, parameter.value),
