@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from proteus.cli import bench, cluster, lab, simulate
+from proteus.cli import bench, cluster, lab, simulate, validate
 
-COMMANDS = (simulate, cluster, bench, lab)
+COMMANDS = (simulate, cluster, validate, bench, lab)
 
 
 class Parser(argparse.ArgumentParser):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Literal, get_args
 
 from proteus.costs import precision as precisions
 from proteus.costs.precision import Precision
@@ -150,14 +150,49 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_profiles()))
 
 
+@cache
 def load(name: str) -> Profile:
-    """The profile of a framework.
+    """The profile of a framework, with changes after its name where there are any.
 
     >>> load("torch-eager").optimizer
     'foreach'
+    >>> load("megatron, attention=flash1, fp32_grads=false").attention
+    'flash1'
     """
+    base, *changes = (part.strip() for part in name.split(","))
     found = _profiles()
-    key = name.lower().replace("_", "-")
+    key = base.lower().replace("_", "-")
     if key not in found:
-        raise InputError(unknown("framework profile", name, found))
-    return found[key]
+        raise InputError(unknown("framework profile", base, found))
+    profile = found[key]
+    for change in changes:
+        field, equals, text = (part.strip() for part in change.partition("="))
+        if not equals:
+            raise InputError(f"framework profile {name!r}: {change!r} changes nothing; write field=value")
+        profile = profile.but(**{field: _value(profile, field, text)})
+    return profile
+
+
+def _value(profile: Profile, field: str, text: str) -> object:
+    """What a text means for a field of a profile."""
+    if field not in _CHANGEABLE:
+        raise InputError(unknown("profile field", field, _CHANGEABLE))
+    choices = _CHOICES.get(field)
+    if choices is not None:
+        if text not in choices:
+            raise InputError(unknown(f"{field} of a framework profile", text, choices))
+        return text
+    if isinstance(getattr(profile, field), bool):
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"framework profile: {field}={text!r} is neither true nor false")
+        return text.lower() == "true"
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"framework profile: {field}={text!r} is no number") from None
+
+
+_CHANGEABLE = tuple(f.name for f in fields(Profile) if f.name not in ("name", "source"))
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "attention": get_args(Attention), "norm": get_args(Norm), "optimizer": get_args(Optimizer)
+}  # fmt: skip

@@ -81,6 +81,15 @@ def source(name: str) -> str:
     return str(_find(name)[2]["source"])
 
 
+def fields(name: str) -> dict[str, Any]:
+    """The dims of `name` as its data file states them.
+
+    >>> fields("llama3-8b")["kv_heads"]
+    8
+    """
+    return {key: value for key, value in _find(name)[2].items() if key not in _ABOUT}
+
+
 def _find(name: str) -> tuple[str, str, Mapping[str, Any]]:
     known = _canonical()
     key = name.strip().lower()
@@ -106,13 +115,13 @@ def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     ModelError
         For an unknown name (with the nearest ones), dim or an impossible size.
     """
-    name, family, entry = _find(name)
-    fields = {key: value for key, value in entry.items() if key not in _ABOUT} | changes
+    name, family, _ = _find(name)
+    values = fields(name) | changes
     if seq is not None:
-        if "seq" not in fields:
+        if "seq" not in values:
             raise ModelError(f"{name}: seq={seq}, but the model has no sequence; leave seq out")
-        fields["seq"] = seq
+        values["seq"] = seq
     for key in changes:
         if key not in _ARGUMENTS[family]:
             raise ModelError(f"{name}: {unknown('dim', key, _ARGUMENTS[family])}")
-    return _FAMILIES[family](name, fields)
+    return _FAMILIES[family](name, values)

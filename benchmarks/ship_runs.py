@@ -1,0 +1,47 @@
+"""Write the tables of published runs that Proteus ships: the needed columns, packed.
+
+    python benchmarks/ship_runs.py ../shared/data/training
+
+Every row keeps the source it was copied from.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sys
+from pathlib import Path
+
+TARGET = Path(__file__).parents[1] / "proteus" / "validation" / "data"
+COLUMNS = {
+    "llm": (
+        "id source table_id framework task model n_params hidden layers heads kv_heads ffn_hidden vocab seq_len "
+        "moe_experts moe_topk moe_ffn gpu gpus_per_node n_gpus intra_node_link inter_node_gbps_per_gpu precision "
+        "dp tp sp pp vpp cp ep zero_stage micro_batch global_batch recompute flash_attention comm_overlap pp_schedule "
+        "step_time_s tokens_per_s_per_gpu peak_memory_gb memory_kind outcome assumed_fields notes"
+    ).split(),
+    "classic": (
+        "source framework model gpu n_gpus gpus_per_node link precision batch_per_gpu images_or_samples_per_s unit "
+        "ms_per_step notes"
+    ).split(),
+}  # fmt: skip
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    for name, columns in COLUMNS.items():
+        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        packed = gzip.compress(text.getvalue().encode("utf-8"), compresslevel=9, mtime=0)
+        (TARGET / f"{name}.csv.gz").write_bytes(packed)
+        print(f"{name}: {len(rows)} rows, {len(packed)} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,55 @@
+"""``proteus validate``: predictions beside published runs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from proteus.cli.output import announce, print_json
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "validate",
+        help="compare predictions with measured runs",
+        description="Compare predictions with the measured runs of a table; without a file, with those that Proteus ships.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE.csv", help="a table of runs (.csv or .csv.gz)")
+    parser.add_argument("--table", action="append", metavar="NAME", help="only this source table (may be repeated)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one by core)")
+    parser.add_argument("--worst", type=int, default=10, metavar="N", help="worst rows to print (default 10)")
+    group = parser.add_argument_group("ablation")
+    group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
+    group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carry the command out."""
+    from proteus.errors import InputError, unknown
+    from proteus.htae.engine import warm_up
+    from proteus.validation.report import text_report
+    from proteus.validation.runs import read_runs, shipped_runs
+    from proteus.validation.score import Options
+    from proteus.validation.validate import answer, validate
+
+    runs = read_runs(options.file) if options.file else shipped_runs()
+    if options.table:
+        known = dict.fromkeys(run.table_id for run in runs)
+        for name in options.table:
+            if name not in known:
+                raise InputError(unknown("source table", name, known))
+        runs = tuple(run for run in runs if run.table_id in options.table)
+    warm_up(announce)
+    scores = validate(
+        runs, Options(sharing=not options.no_sharing, overlap=not options.no_overlap), workers=options.workers
+    )
+    if options.json:
+        print_json(answer(scores))
+    else:
+        print(text_report(scores, worst=options.worst))
+    return 0

@@ -1,0 +1,1 @@
+"""Published training runs against predictions: how far the simulator can be trusted."""

@@ -1,0 +1,69 @@
+"""What a framework does where a run does not say; the table is ``data/frameworks.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """Documented defaults of a training framework.
+
+    Parameters
+    ----------
+    profile
+        Framework profile of the cost models.
+    eager_profile
+        The same without its compiler, for frameworks where that is opt-in.
+    flash, no_flash
+        Attention of a run that says flash attention, and of one that says none.
+    zero
+        ZeRO stage of a run that does not say.
+    vocab, vocab_multiple
+        Vocabulary of a run that does not say, and what it is rounded up to (times tp).
+    """
+
+    name: str
+    words: tuple[str, ...]
+    profile: str
+    source: str
+    eager_profile: str | None = None
+    flash: str = "flash2"
+    no_flash: str = "fused_softmax"
+    precision: str = "bf16"
+    optimizer: str = "adam"
+    zero: int = 0
+    overlap: bool = True
+    overlap_parameters: bool = False
+    dropout: bool = False
+    sequence_parallel: bool = False
+    recompute: str = "none"
+    vocab: int = 50257
+    vocab_multiple: int = 128
+
+
+@cache
+def _frameworks() -> tuple[Framework, ...]:
+    text = resources.files("proteus.validation").joinpath("data/frameworks.yaml").read_text("utf-8")
+    known = {field.name for field in fields(Framework)}
+    found = []
+    for entry in yaml.safe_load(text):
+        row: Mapping[str, Any] = entry
+        assert set(row) <= known, f"{row['name']}: {sorted(set(row) - known)}"
+        found.append(Framework(**{**row, "words": tuple(row["words"])}))
+    return tuple(found)
+
+
+def framework_of(text: str) -> Framework:
+    """The framework that a free text names.
+
+    >>> framework_of("nemo (megatron-core)").profile
+    'nemo'
+    """
+    return next(item for item in _frameworks() if any(word in text for word in item.words))

@@ -1,0 +1,105 @@
+"""The cluster of a published run: GPU, hosts, links and NICs.
+
+What a run does not say is what the machines of its GPU usually have.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from proteus.cluster import Cluster, clusters, gpus
+from proteus.cluster.cluster import Cluster as _Cluster
+from proteus.cluster.gpu import Gpu
+from proteus.errors import TopologyError
+from proteus.validation.runs import Run
+
+#: network of one GPU where a run does not say [Gb/s], by generation: DGX-1 (4 x EDR for 8 GPUs),
+#: DGX A100 (8 x HDR), DGX H100 (8 x NDR), DGX B200 (8 x NDR); NVIDIA's DGX user guides
+USUAL_GBPS = {"pascal": 50.0, "volta": 50.0, "ampere": 200.0, "hopper": 400.0, "blackwell": 400.0}
+#: slowest NIC that a host of GPUs is built with [Gb/s]: slower shares per GPU mean fewer NICs
+NIC_GBPS = 100.0
+#: GPUs of one NVLink domain that is a whole rack (NVIDIA GB200 NVL72 reference design)
+RACK_GPUS = 72
+
+
+def find_gpu(text: str) -> Gpu | None:
+    """The GPU that a free text names; brackets and remarks are dropped one after another.
+
+    >>> find_gpu("gb200 (nvl72)").name, find_gpu("8x h100 80gb sxm5").name
+    ('gb200', 'h100-sxm')
+    """
+    candidates = [text, re.sub(r"\(.*?\)", "", text), re.sub(r"\(.*", "", text)]
+    words = text.replace("(", " ").replace(")", " ").split()
+    candidates += [" ".join(words[first:last]) for first in range(len(words)) for last in range(len(words), first, -1)]
+    candidates += [re.sub(r"^\d+x", "", candidate) for candidate in candidates]
+    return next((gpu for candidate in candidates if candidate and (gpu := gpus.find(candidate))), None)
+
+
+def cluster_of(run: Run, assumed: list[str]) -> Cluster:
+    """The cluster of a run, just large enough; what was filled in is added to `assumed`.
+
+    Raises
+    ------
+    TopologyError
+        The GPU is not stated or not known.
+    """
+    gpu = find_gpu(run.gpu)
+    if gpu is None:
+        raise TopologyError(f"GPU {run.gpu!r} is not known" if run.gpu else "the GPU is not stated")
+    num_gpus = run.num_gpus or 1
+    width = run.gpus_per_node or 8
+    if run.gpus_per_node is None:
+        assumed.append("8 GPUs by node")
+    rate = run.gpu_Gbps
+    if rate is None:
+        rate = USUAL_GBPS.get(gpu.generation, NIC_GBPS)
+        if num_gpus > width:
+            assumed.append(f"network {rate:g} Gb/s by GPU, usual for {gpu.generation}")
+    if "nvl72" in run.link or "nvl72" in run.gpu:
+        return _rack(gpu.name, -(-num_gpus // RACK_GPUS), rate)
+    return _hosts(gpu.name, width, -(-num_gpus // width), rate, _wiring(gpu, width, run.link))
+
+
+def _wiring(gpu: Gpu, width: int, link: str) -> str:
+    """How the GPUs of a host are joined, a word of the presets."""
+    if width == 1 or ("pcie" in link and "nvlink" not in link) or not gpu.nvlink_Bps:
+        return "none"
+    if "cube" in link:
+        return "cube"
+    if gpu.has_nvswitch or "switch" in link:
+        return "nvswitch"
+    if gpu.generation in ("pascal", "volta"):
+        return "cube" if width == 8 else "nvswitch" if width > 8 else "mesh"
+    return "pairs" if "bridge" in link else "mesh" if "nvlink" in link else "none"
+
+
+@cache
+def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str) -> _Cluster:
+    total = gpu_Gbps * width
+    num_nics = max(1, min(width, round(total / max(gpu_Gbps, NIC_GBPS))))
+    preset = {
+        "gpu": gpu,
+        "gpus": width,
+        "nvlink": nvlink,
+        "cpus": 2 if width > 4 else 1,
+        "switches": max(1, width // 2),
+        "nics": {"count": num_nics, "Gbps": total / num_nics},
+    }
+    name = f"{nodes} x {width} x {gpu}"
+    return Cluster(name=name, runs=((clusters.host(name, preset), nodes),))
+
+
+@cache
+def _rack(gpu: str, racks: int, gpu_Gbps: float) -> _Cluster:
+    preset = {
+        "gpu": gpu,
+        "gpus": RACK_GPUS,
+        "nvlink": "nvswitch",
+        "cpus": RACK_GPUS // 2,
+        "cpus_per_board": 2,
+        "switches": 0,
+        "nics": {"count": RACK_GPUS, "Gbps": gpu_Gbps},
+    }
+    name = f"{racks} x {gpu} rack"
+    return Cluster(name=name, runs=((clusters.host(name, preset), racks),))

@@ -1,0 +1,130 @@
+"""One run simulated beside what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from proteus.errors import ProteusError
+from proteus.validation.case import case_of
+from proteus.validation.runs import Run
+
+#: statuses of a row
+SCORED, NOT_EXPRESSIBLE, NO_MEASUREMENT = "scored", "not_expressible", "no_measurement"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to simulate; the ablations of the paper switch parts off."""
+
+    sharing: bool = True
+    overlap: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A row of the answer.
+
+    Parameters
+    ----------
+    status
+        ``scored``; ``not_expressible``: the run cannot be said (`reason`);
+        ``no_measurement``: it says nothing to compare with.
+    reserve_bytes
+        What the runtime takes beside the tensors (context, communicators).
+    memory_is_exact
+        Whether the measured peak is the allocator's own count.
+    assumed
+        What the run did not say, and what stood in.
+    """
+
+    id: str
+    table_id: str
+    status: str
+    reason: str = ""
+    step_time_s: float | None = None
+    measured_step_time_s: float | None = None
+    fits: bool | None = None
+    measured_fits: bool | None = None
+    peak_memory_bytes: float | None = None
+    measured_peak_memory_bytes: float | None = None
+    reserve_bytes: float | None = None
+    memory_is_exact: bool = False
+    num_gpus: int | None = None
+    global_batch: int | None = None
+    strategy: str = ""
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def time_error(self) -> float | None:
+        """Predicted over measured step time, less 1."""
+        if self.status != SCORED or not self.step_time_s or not self.measured_step_time_s:
+            return None
+        return self.step_time_s / self.measured_step_time_s - 1.0
+
+    def cost_s(self, step_time_s: float | None) -> float:
+        """GPU seconds of one sample: the inverse of what tables rank by, throughput by GPU."""
+        return (step_time_s or 0.0) * (self.num_gpus or 1) / (self.global_batch or 1)
+
+    @property
+    def memory_error(self) -> float | None:
+        """Predicted over measured peak memory, less 1; None where the measurement is not the allocator's."""
+        if self.status != SCORED or not self.memory_is_exact:
+            return None
+        if not self.peak_memory_bytes or not self.measured_peak_memory_bytes:
+            return None
+        return self.peak_memory_bytes / self.measured_peak_memory_bytes - 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score_run(run: Run, options: Options = Options()) -> Score:
+    """Simulate a run; what cannot be expressed says why."""
+    measured = {
+        "id": run.id,
+        "table_id": run.table_id,
+        "measured_step_time_s": run.step_time_s,
+        "measured_fits": {"ok": True, "oom": False}.get(run.outcome),
+        "measured_peak_memory_bytes": run.peak_memory_bytes,
+        "memory_is_exact": run.memory_is_exact,
+        "num_gpus": run.num_gpus,
+        "global_batch": run.global_batch,
+        "strategy": strategy_text(run),
+    }
+    if run.outcome == "error":
+        return Score(**measured, status=NO_MEASUREMENT, reason="the run failed for a reason other than memory")
+    if run.kind == "classic" and run.step_time_s is None:
+        return Score(**measured, status=NO_MEASUREMENT, reason="no time per step follows from what is stated")
+    from proteus.simulate import simulate
+
+    try:
+        case = case_of(run)
+        result = simulate(case.tree, case.cluster, sharing=options.sharing, overlap=options.overlap)
+    except ProteusError as error:
+        return Score(**measured, status=NOT_EXPRESSIBLE, reason=str(error).split("\n", 1)[0])
+    return Score(
+        **measured,
+        status=SCORED,
+        step_time_s=result.step_time_s,
+        fits=result.fits,
+        peak_memory_bytes=result.peak_memory_bytes,
+        reserve_bytes=max(steps.reserve_bytes for steps in result.memory_over_time.values()),
+        assumed=case.assumed,
+    )
+
+
+def strategy_text(run: Run) -> str:
+    """The strategy in a few words.
+
+    >>> strategy_text(Run(id="1", table_id="t", kind="llm", dp=4, tp=2, pp=1, micro_batch=1, recompute="full"))
+    'dp4 tp2 mb1 full'
+    """
+    degrees = [
+        f"{name}{value}" for name in ("dp", "tp", "pp", "cp", "ep") if (value := getattr(run, name) or 1) > 1
+    ]
+    more = [f"v{run.virtual_stages}"] if (run.virtual_stages or 1) > 1 else []
+    more += [f"mb{run.micro_batch}"] if run.micro_batch else []
+    more += ["sp"] if run.sequence_parallel else []
+    more += [text for text in (run.recompute, run.schedule, run.attention) if text not in ("", "none", "true", "false")]
+    return " ".join(degrees + more)

@@ -1,0 +1,221 @@
+"""The strategy of a published run: degrees, schedule, ZeRO, recomputation, framework profile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from proteus.cluster import Cluster
+from proteus.costs import profile as profiles
+from proteus.errors import StrategyError
+from proteus.validation.frameworks import Framework
+from proteus.validation.runs import Run
+
+#: precisions as tables write them
+_PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "tf32", "fp8": "fp8", "mxfp8": "fp8"}
+#: attention kernels as tables write them, longest first
+_ATTENTION = (
+    ("flash_attention3", "flash3"),
+    ("flash_attention2", "flash2"),
+    ("flash_attentionv1", "flash1"),
+    ("flash_attention", "flash1"),
+    ("sdpa", "flash2"),
+    ("fused", "fused_softmax"),
+    ("torch", "unfused"),
+)
+_SCHEDULES = {
+    "1f1b-i": "interleaved",
+    "1f1b-interleaved": "interleaved",
+    "interleaved": "interleaved",
+    "gpipe": "gpipe",
+    "zb-1p": "zb-h1",
+    "zb-h1": "zb-h1",
+    "zb-v": "zb-v",
+    "v-half": "v-half",
+    "v-min": "v-min",
+    "dualpipe": "dualpipe",
+}
+
+
+
+
+def precision_of(run: Run, framework: Framework, assumed: list[str]) -> str:
+    """The precision of a run.
+
+    Raises
+    ------
+    StrategyError
+        A precision that the cost models do not know.
+    """
+    if not run.precision:
+        assumed.append(f"precision {framework.precision}")
+        return framework.precision
+    if run.precision not in _PRECISIONS:
+        raise StrategyError(f"precision {run.precision!r} has no cost model")
+    return _PRECISIONS[run.precision]
+
+
+def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str]) -> str:
+    """The framework profile of a run, changed where the run says so."""
+    name = framework.profile
+    if framework.eager_profile is not None and "compile" not in run.notes:
+        name = framework.eager_profile
+    changes: dict[str, str] = {}
+    base = profiles.load(name)
+    attention = attention_of(run, framework, base)
+    if attention is None:
+        assumed.append(f"attention {base.attention}")
+    elif attention != base.attention:
+        changes["attention"] = attention
+    if "rms kernel" in run.attention:
+        changes["norm"] = "tuned"
+    if precision == "fp16" and base.fp32_grads:
+        changes["fp32_grads"] = "false"  # Megatron-LM accumulates in fp32 for bf16 alone
+    return ", ".join([name, *(f"{field}={value}" for field, value in changes.items())])
+
+
+def attention_of(run: Run, framework: Framework, base: profiles.Profile) -> str | None:
+    """The attention kernel that a run names; None where it says nothing."""
+    if not run.attention:
+        return None
+    for word, kernel in _ATTENTION:
+        if word in run.attention:
+            return kernel
+    if run.attention.startswith("true"):
+        return base.attention if base.flash else framework.flash
+    return framework.no_flash if base.flash or framework.no_flash != "fused_softmax" else base.attention
+
+
+def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
+    """The ZeRO stage that a text means.
+
+    Raises
+    ------
+    StrategyError
+        A partial sharding that the recipe cannot say.
+    """
+    text = run.zero
+    if not text:
+        if (run.dp or 1) > 1:
+            assumed.append(f"ZeRO stage {framework.zero}")
+        return framework.zero
+    if "fsdp" in text:
+        return 3
+    if "distributed optimizer" in text or "zero1" in text:
+        return 1
+    found = re.match(r"(?:zero[- ]?)?([0-3])\b", text)
+    if found is None:
+        raise StrategyError(f"sharding {text!r} is not understood")
+    return int(found.group(1))
+
+
+def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any]:
+    """Arguments that say what is recomputed."""
+    text = run.recompute
+    if not text:
+        assumed.append(f"recompute {framework.recompute}")
+        return {"recompute": framework.recompute}
+    if text.startswith("none"):
+        return {"recompute": "none"}
+    found: dict[str, Any] = {"recompute": "full"}
+    if "selective" in text:
+        found = {"recompute": "selective"}
+        if "layer" in text:
+            assert run.layers is not None
+            found = {"recompute": "full", "recompute_layers": -(-run.layers // 2 // (run.pp or 1))}
+    if "offload" in text:
+        found["offload"] = ("activation",)
+    return found
+
+
+def schedule_of(run: Run) -> tuple[str, int]:
+    """(schedule, virtual stages).
+
+    Raises
+    ------
+    StrategyError
+        A schedule that is not known.
+    """
+    if (run.pp or 1) == 1:
+        return "1f1b", 1
+    text = run.schedule.partition("(")[0].strip()
+    virtual = run.virtual_stages or 1
+    if text in ("", "none", "1f1b"):
+        return ("interleaved", virtual) if virtual > 1 else ("1f1b", 1)
+    if text not in _SCHEDULES:
+        raise StrategyError(f"schedule {run.schedule!r} is not known")
+    name = _SCHEDULES[text]
+    return name, virtual if name == "interleaved" else 1
+
+
+def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
+    """Layers of every chunk where they do not divide; None where they do.
+
+    A first and a last chunk with one layer less make room for the embedding
+    and the head, as Megatron-Core's ``account_for_embedding_in_pipeline_split``.
+
+    >>> layers_per_stage(22, 8), layers_per_stage(24, 8)
+    ((2, 3, 3, 3, 3, 3, 3, 2), None)
+    """
+    if layers % chunks == 0:
+        return None
+    if chunks > 1 and (layers + 2) % chunks == 0:
+        each = (layers + 2) // chunks
+        return (each - 1, *((each,) * (chunks - 2)), each - 1)
+    each, more = divmod(layers, chunks)
+    return tuple(each + (1 if more > 0 and chunks - 1 - more <= i < chunks - 1 else 0) for i in range(chunks))
+
+
+def recipe_of(run: Run, framework: Framework, cluster: Cluster, assumed: list[str]) -> dict[str, Any]:
+    """Arguments of ``parallelize`` for a run.
+
+    Raises
+    ------
+    StrategyError
+        The run cannot be said with the recipe.
+    """
+    if run.task in ("lora",):
+        raise StrategyError("only adapters are trained (LoRA): frozen parameters have no recipe")
+    tp, pp, cp = run.tp or 1, run.pp or 1, run.cp or 1
+    num_gpus = run.num_gpus or 1
+    dp = run.dp or max(1, num_gpus // (tp * pp * cp))
+    ep = run.ep or 1
+    if dp * tp * pp * cp != num_gpus:
+        raise StrategyError(f"dp {dp} x tp {tp} x pp {pp} x cp {cp} is not {num_gpus} GPUs")
+    if run.micro_batch is None:
+        assumed.append("micro-batch 1")
+    micro = run.micro_batch or 1
+    if run.global_batch is None:
+        raise StrategyError("the global batch is not stated")
+    precision = precision_of(run, framework, assumed)
+    schedule, virtual = schedule_of(run)
+    sequence_parallel = run.sequence_parallel
+    if sequence_parallel is None:
+        sequence_parallel = framework.sequence_parallel
+        if tp > 1:
+            assumed.append(f"sequence parallel {'on' if sequence_parallel else 'off'}")
+    recipe: dict[str, Any] = {
+        "dp": dp,
+        "tp": tp,
+        "pp": pp,
+        "cp": cp,
+        "ep": ep,
+        "micro_batch": micro,
+        "global_batch": run.global_batch,
+        "schedule": schedule,
+        "virtual_stages": virtual,
+        "zero": zero_of(run, framework, assumed),
+        "sequence_parallel": sequence_parallel and tp > 1,
+        "precision": precision,
+        "optimizer": framework.optimizer,
+        "profile": profile_of(run, framework, precision, assumed),
+        "overlap_gradients": framework.overlap,
+        **recompute_of(run, framework, assumed),
+    }
+    if pp > 1 and run.layers:
+        chunks = pp * (2 if schedule in ("zb-v", "v-half", "v-min", "dualpipe") else virtual)
+        layers = layers_per_stage(run.layers, chunks)
+        if layers is not None:
+            recipe["layers_per_stage"] = layers
+    return recipe

@@ -1,0 +1,71 @@
+"""All rows of a table, on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from statistics import fmean
+from typing import Any
+
+from proteus.validation.metrics import Summary, by_table, summarize
+from proteus.validation.runs import Run
+from proteus.validation.score import Options, Score, score_run
+
+#: rows that a worker takes at once: enough to share models and clusters, few enough to balance
+ROWS_PER_CHUNK = 24
+#: fewer rows are scored here: starting workers takes longer
+ROWS_WORTH_WORKERS = 64
+
+Progress = Callable[[int, int], None]
+
+
+def validate(
+    runs: Sequence[Run], options: Options = Options(), *, workers: int | None = None, progress: Progress | None = None
+) -> list[Score]:
+    """Simulate every run; scores in the order of the runs.
+
+    Parameters
+    ----------
+    workers
+        Processes; None takes as many as there are cores.
+    progress
+        Called with (rows done, rows in all).
+    """
+    workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    chunks = [(runs[at : at + ROWS_PER_CHUNK], options) for at in range(0, len(runs), ROWS_PER_CHUNK)]
+    found: list[Score] = []
+    if workers == 1 or len(runs) < ROWS_WORTH_WORKERS:
+        for chunk in chunks:
+            found += _score_chunk(chunk)
+            if progress is not None:
+                progress(len(found), len(runs))
+        return found
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for scores in pool.map(_score_chunk, chunks):
+            found += scores
+            if progress is not None:
+                progress(len(found), len(runs))
+    return found
+
+
+def _score_chunk(chunk: tuple[Sequence[Run], Options]) -> list[Score]:
+    runs, options = chunk
+    return [score_run(run, options) for run in runs]
+
+
+def answer(scores: Sequence[Score]) -> dict[str, Any]:
+    """What ``proteus validate --json`` prints: {overall, tables, rows}."""
+    tables = {name: summarize(rows) for name, rows in by_table(scores).items()}
+    return {
+        "overall": {**summarize(scores).to_dict(), "mean_table_error": mean_table_error(tables.values())},
+        "tables": {name: summary.to_dict() for name, summary in tables.items()},
+        "rows": [score.to_dict() for score in scores],
+    }
+
+
+def mean_table_error(tables: Any) -> float | None:
+    """Mean over tables of the table's mean error: small tables count as much as large ones."""
+    means = [table.mean_error for table in tables if isinstance(table, Summary) and table.mean_error is not None]
+    return fmean(means) if means else None
