@@ -79,6 +79,34 @@ def _memory(key: _Key, activation_bytes: float) -> tuple[float, float]:
     return sum(kept.values()), peak
 
 
+@dataclass(frozen=True, slots=True)
+class PhaseParts:
+    """What one copy of a block takes in one phase [bytes].
+
+    Parameters
+    ----------
+    kept
+        What autograd keeps from the forward to the backward.
+    transient
+        The most that lives inside the phase besides.
+    gathered
+        Parameters that are only whole during the phase (ZeRO-3).
+    """
+
+    kept: float
+    transient: float
+    gathered: float
+
+
+def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision) -> PhaseParts:
+    """The parts of what one copy of `link` takes in `phase`."""
+    kept, transient = _memory(_Key(link.program, phase), precision.activation_bytes)
+    gathered = 0.0
+    if has_gathers:
+        gathered = sum(s.numel * precision.activation_bytes for s in states(link) if s.kept["parameter"])
+    return PhaseParts(kept, transient, gathered)
+
+
 def phase_memory(
     link: Link,
     phase: Phase,
@@ -94,19 +122,22 @@ def phase_memory(
     alloc, free = np.zeros(num_steps), np.zeros(num_steps)
     if not num_steps:
         return alloc, free
-    kept, transient = _memory(_Key(link.program, phase), precision.activation_bytes)
+    parts = phase_parts(link, phase, num_gathers > 0, precision)
     first, last = min(num_gathers, num_steps - 1), num_steps - 1
-    alloc[first] += transient
-    free[last] += transient
+    alloc[first] += parts.transient
+    free[last] += parts.transient
     if kind == F:
-        alloc[first] += kept
-    elif kind == (W if is_split else B):
-        free[last] += kept
-    if num_gathers:
-        whole = sum(s.numel * precision.activation_bytes for s in states(link) if s.kept["parameter"])
-        alloc[0] += whole
-        free[last] += whole
+        alloc[first] += parts.kept
+    elif gives_back(kind, is_split):
+        free[last] += parts.kept
+    alloc[0] += parts.gathered
+    free[last] += parts.gathered
     return alloc, free
+
+
+def gives_back(kind: int, is_split: bool) -> bool:
+    """Whether the phase is the last that reads what the forward kept."""
+    return kind == (W if is_split else B)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

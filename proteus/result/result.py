@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,12 +16,16 @@ from proteus.costs.ops import OpCosts
 from proteus.htae import usage
 from proteus.htae.tasks import Timeline
 from proteus.model.graph import Model
-from proteus.result.memory import MemorySteps, memory_steps
-from proteus.result.metrics import DeviceTimes, device_times
+from proteus.result.memory import MemorySteps, NodeMemory, memory_by_node, memory_steps
+from proteus.result.metrics import DeviceTimes, device_times, exposed_times
+from proteus.result.path import CriticalPath, critical_path
 from proteus.result.spans import Spans
 from proteus.result.timeline import spans_of
 from proteus.strategy.tree import StrategyTree
 from proteus.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from proteus.result.explain import Explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +128,18 @@ class Result:
 
     @cached_property
     def devices(self) -> tuple[DeviceTimes, ...]:
-        """Busy, exposed and bubble of every device that was played."""
-        return device_times(self.spans, self.step_time_s)
+        """Busy, exposed, waiting and bubble of every device that was played."""
+        return device_times(self.graph, self.timeline, self.spans, self.exposed_s)
+
+    @cached_property
+    def exposed_s(self) -> np.ndarray:
+        """float64[spans]: how much of each communication nothing hides [s]."""
+        return exposed_times(self.spans)
+
+    @cached_property
+    def critical_path(self) -> CriticalPath:
+        """The chain of causes that ends with the step."""
+        return critical_path(self.graph, self.timeline, self.spans)
 
     def _mean(self, values: list[float]) -> float:
         weights = [d.multiplicity for d in self.devices]
@@ -133,7 +147,7 @@ class Result:
 
     @property
     def bubble_fraction(self) -> float:
-        """Part of the step in which a device neither computes nor waits for a transfer; mean over all."""
+        """Part of the step in which a device idles for another pipeline stage; mean over all."""
         return self._mean([d.bubble_s for d in self.devices]) / self.step_time_s if self.step_time_s else 0.0
 
     @property
@@ -210,11 +224,18 @@ class Result:
             "assumptions": self.assumptions,
         }
 
-    def explain(self) -> Any:
-        """Why the step takes as long as it does; see :mod:`proteus.result.explain`."""
+    def explain(self, *, sensitivities: bool = False) -> Explanation:
+        """Why the step takes as long as it does, as a ladder that adds up to it.
+
+        Parameters
+        ----------
+        sensitivities
+            Also simulate better machines: faster links of each kind, faster
+            compute, no launch overhead.  Takes several simulations.
+        """
         from proteus.result.explain import explain
 
-        return explain(self)
+        return explain(self, sensitivities=sensitivities)
 
     def to_chrome_trace(self, path: str | Path) -> None:
         """Write a trace that Perfetto opens (.json or .json.gz)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class Spans:
         span crosses no link.
     lane_ptr
         int64[lanes + 1]: lane ``i`` owns rows ``lane_ptr[i]:lane_ptr[i+1]``.
+    task
+        int32[n]: the task of the graph that a span is, or is an op of.
     """
 
     start_s: np.ndarray
@@ -57,9 +59,15 @@ class Spans:
     names: tuple[str, ...]
     pattern_ptr: np.ndarray
     pattern_link: np.ndarray
+    task: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.start_s)
+
+    @property
+    def lane(self) -> np.ndarray:
+        """int64[n]: the lane of every span."""
+        return np.repeat(np.arange(len(self.lanes)), np.diff(self.lane_ptr))
 
     def links_of(self, span: int) -> np.ndarray:
         """Ids of the links that a span crosses."""

@@ -46,13 +46,14 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
         start, end = bounds.start_s[bound], bounds.end_s[bound]
         micro = np.repeat(plan.micro_batch[compute], counts)
         none = np.full(len(op), -1, np.int32)
-        found = {0: [(start, end - start, op_kind[op], op_node[op], op_name[op], micro, none)]}
+        owner = np.repeat(tasks, counts)
+        found = {0: [(start, end - start, op_kind[op], op_node[op], op_name[op], micro, none, owner)]}
         comm = np.flatnonzero(plan.is_comm)
         tasks, ref = rank.task_of[comm], plan.ref[comm]
         start = timeline.start_s[tasks]
         columns = (
             start, timeline.end_s[tasks] - start, comm_kind[ref], comm_node[ref], comm_name[ref], plan.micro_batch[comm],
-            graph.tasks.pattern[tasks],
+            graph.tasks.pattern[tasks], tasks,
         )  # fmt: skip
         for stream in np.unique(comm_stream[ref]).tolist() if len(ref) else []:
             mine = comm_stream[ref] == stream
@@ -65,7 +66,7 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
                     (
                         start, timeline.end_s[tasks] - start, np.full(n, SpanKind.PIPELINE_COMM, np.uint8),
                         np.full(n, node, np.int32), np.full(n, name, np.int32), np.arange(n, dtype=np.int32),
-                        graph.tasks.pattern[tasks],
+                        graph.tasks.pattern[tasks], tasks,
                     )
                 )  # fmt: skip
         for stream in sorted(found):
@@ -76,8 +77,8 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
             name = LANE_STREAMS[stream]
             lanes.append(Lane(device=rank.device, stream=name, label=f"GPU {rank.device} {name}", multiplicity=rank.multiplicity))
     joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    dtypes = ("f8", "f8", "u1", "i4", "i4", "i4", "i4")
-    start, duration, kind, node, name, micro, pattern = (c.astype(d) for c, d in zip(joined, dtypes, strict=True))
+    dtypes = ("f8", "f8", "u1", "i4", "i4", "i4", "i4", "i4")
+    start, duration, kind, node, name, micro, pattern, task = (c.astype(d) for c, d in zip(joined, dtypes, strict=True))
     return Spans(
         start_s=start,
         duration_s=duration,
@@ -86,6 +87,7 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
         name_id=name,
         micro_batch=micro,
         pattern=pattern,
+        task=task,
         lane_ptr=np.concatenate([[0], np.cumsum([len(p[0]) for p in parts])]).astype(np.int64),
         lanes=tuple(lanes),
         names=tuple(names),

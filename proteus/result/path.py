@@ -1,0 +1,136 @@
+"""The critical path: the chain of causes that ends with the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proteus.compiler.graph import ExecutionGraph
+from proteus.compiler.kinds import SpanKind
+from proteus.htae.tasks import Timeline
+from proteus.result.spans import Spans
+
+#: what stands where no task runs: the host has not launched the next one
+NO_TASK = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticalPath:
+    """Columns of the path, in order of time; row ``i`` ends where row ``i + 1`` begins.
+
+    Parameters
+    ----------
+    task
+        int32[n]: task of the graph; -1 while the host launches.
+    device
+        int32[n]: device that runs it; of several the one that the path came by.
+    kind
+        uint8[n], :class:`SpanKind`.
+    start_s, end_s
+        float64[n].
+    node
+        int32[n]: row id in the strategy tree.
+    spans
+        int64[m]: rows of the result's spans that lie on the path.
+    """
+
+    task: np.ndarray
+    device: np.ndarray
+    kind: np.ndarray
+    start_s: np.ndarray
+    end_s: np.ndarray
+    node: np.ndarray
+    spans: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def seconds_by_kind(self) -> dict[str, float]:
+        """Time on the path of every kind [s], the longest first; together they are the step."""
+        found = {
+            SpanKind(k).name.lower(): float((self.end_s - self.start_s)[self.kind == k].sum())
+            for k in np.unique(self.kind).tolist()
+        }
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def chain_of_causes(timeline: Timeline) -> np.ndarray:
+    """int64: the last task to end, preceded by what caused each to start, back to time zero or a launch."""
+    if not len(timeline.end_s):
+        return np.empty(0, np.int64)
+    cause = timeline.cause
+    task = int(timeline.end_s.argmax())
+    found = []
+    while task >= 0:
+        found.append(task)
+        task = int(cause[task])
+    return np.array(found[::-1], np.int64)
+
+
+def critical_path(graph: ExecutionGraph, timeline: Timeline, spans: Spans) -> CriticalPath:
+    """The critical path of a timeline.
+
+    A task that starts later than time zero and has no cause waited for its
+    launch: that time is a row of kind HOST.
+    """
+    chain = chain_of_causes(timeline)
+    chain = chain[timeline.end_s[chain] > timeline.start_s[chain]]
+    lane_device = np.array([lane.device for lane in spans.lanes], np.int64)[spans.lane]
+    order = np.lexsort((spans.duration_s, lane_device, spans.task))  # the longest span of a task stands last
+    key = _key(spans.task[order], lane_device[order])
+    device = _devices(chain, key)
+    first, stop = np.searchsorted(key, _key(chain, device)), np.searchsorted(key, _key(chain, device), side="right")
+    longest = order[stop - 1]
+    counts = stop - first
+    rows = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+    path = CriticalPath(
+        task=chain.astype(np.int32),
+        device=device.astype(np.int32),
+        kind=spans.kind[longest],
+        start_s=timeline.start_s[chain],
+        end_s=timeline.end_s[chain],
+        node=spans.node[longest],
+        spans=np.sort(order[rows]),
+    )
+    return _with_launch(path)
+
+
+#: more devices than any cluster has: tells (task, device) pairs apart in one number
+_DEVICES = 1 << 32
+
+
+def _key(task: np.ndarray, device: np.ndarray) -> np.ndarray:
+    return task.astype(np.int64) * _DEVICES + device
+
+
+def _devices(chain: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """The device by which the path passes each task: its only one, or that of the task before, if it is one of them."""
+    first = np.searchsorted(key, _key(chain, np.zeros(len(chain), np.int64)))
+    stop = np.searchsorted(key, _key(chain + 1, np.zeros(len(chain), np.int64)))
+    own, last = key[first] % _DEVICES, key[stop - 1] % _DEVICES
+    is_sure = own == last
+    is_sure[:1] = True
+    before = own[np.maximum.accumulate(np.where(is_sure, np.arange(len(chain)), 0))]
+    at = np.minimum(np.searchsorted(key, _key(chain, before)), len(key) - 1)
+    found: np.ndarray = np.where(key[at] == _key(chain, before), before, own)
+    return found
+
+
+def _with_launch(path: CriticalPath) -> CriticalPath:
+    """The time before the first task, in which the host launches it, as a row of its own."""
+    if not len(path) or path.start_s[0] <= 0.0:
+        return path
+
+    def before(value: float, column: np.ndarray) -> np.ndarray:
+        return np.concatenate([np.array([value], column.dtype), column])
+
+    return CriticalPath(
+        task=before(NO_TASK, path.task),
+        device=before(int(path.device[0]), path.device),
+        kind=before(SpanKind.HOST, path.kind),
+        start_s=before(0.0, path.start_s),
+        end_s=before(float(path.start_s[0]), path.end_s),
+        node=before(int(path.node[0]), path.node),
+        spans=path.spans,
+    )
