@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+import proteus as pt
+from proteus.errors import StrategyError
+from proteus.strategy import StrategyTree
+from proteus.strategy.recipe import possible_tensor_degrees, tensor_axes
+
+
+def load(name: str, **degrees: object) -> StrategyTree:
+    return StrategyTree(pt.models.load(name)).parallelize(**degrees)
+
+
+def test_the_recipe_writes_configs_that_a_user_could_write() -> None:
+    tree = load("llama3-8b", dp=2, tp=2, global_batch=4, zero=1)
+    by_hand = (
+        tree.on(tree.model)
+        .with_mesh(tree.mesh, tree.stages)
+        .with_training(micro_batch=1, global_batch=4)
+        .set(
+            "",
+            partition={"batch": "dp", "kv_heads": "tp", "ffn": "tp", "vocab": "tp"},
+            memory={"optimizer": pt.Memory(axes=("dp",))},
+            recompute="none",
+        )
+    )
+    assert by_hand.diff(tree) == []
+
+
+def test_ranks_order_as_in_megatron() -> None:
+    tree = load("mixtral-8x7b", dp=8, tp=2, pp=2, ep=4, cp=2, global_batch=16)
+    assert repr(tree.mesh) == "mesh(pp=2, dp=2, ep=4, cp=2, tp=2)"
+    assert [stage.first_device for stage in tree.stages] == [0, 32]
+
+
+@pytest.mark.parametrize(
+    ("model", "degrees", "message"),
+    [
+        ("falcon-7b", {"tp": 8}, "tp=8 does not divide 71 attention heads; possible: 1, 71"),
+        ("llama3-8b", {"tp": 3}, "tp=3 does not divide 32 attention heads; possible: 1, 2, 4, 8, 16, 32"),
+        ("llama3-8b", {"dp": 3, "global_batch": 10}, r"multiple of micro_batch × dp = 1 × 3 = 3; nearest: 9, 12"),
+        ("llama3-8b", {"pp": 99}, "99 pipeline chunks for 34 blocks"),
+        ("llama3-8b", {"ep": 2, "dp": 2}, "a model without experts; possible: 1"),
+        ("mixtral-8x7b", {"ep": 3, "dp": 3}, "8 experts and dp=3; possible: 1"),
+        ("llama3-8b", {"cp": 3}, "multiple of 2·cp=6"),
+        ("llama3-8b", {"schedule": "1f2b"}, "unknown schedule '1f2b'; nearest: 1f1b"),
+        ("llama3-8b", {"dp": 0}, "dp=0; a degree is a whole number of at least 1"),
+        ("llama3-8b", {"zero": 4}, "zero=4; possible: 0, 1, 2, 3"),
+        ("llama3-8b", {"recompute": "ful"}, "unknown recompute 'ful'; nearest: full"),
+        ("llama3-8b", {"pp": 2, "layers_per_stage": [30, 3]}, "add up to the 32 layers"),
+        ("resnet50", {"tp": 2}, "tp=2 does not divide the dims that tensor parallelism cuts; possible: 1"),
+    ],
+)
+def test_impossible_degrees_name_rule_numbers_and_possible_values(
+    model: str, degrees: dict[str, object], message: str
+) -> None:
+    with pytest.raises(StrategyError, match=message):
+        load(model, **degrees)
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "axes"),
+    [("llama3-8b", 8, (8, 1)), ("llama3-8b", 16, (8, 2)), ("falcon-7b", 71, (1, 71)), ("gpt2", 4, (4, 1))],
+)
+def test_query_heads_may_outnumber_key_value_heads(model: str, tp: int, axes: tuple[int, int]) -> None:
+    loaded = pt.models.load(model)
+    assert tensor_axes(loaded, tp) == axes
+    assert tp in possible_tensor_degrees(loaded)
+
+
+def test_zero_cuts_more_with_every_stage() -> None:
+    cut = []
+    for zero in range(4):
+        memory = dict(load("tiny-llama", dp=2, global_batch=2, zero=zero).configs)[""].memory or {}
+        cut.append({role for role, kept in memory.items() if kept.axes})
+    assert cut == [set(), {"optimizer"}, {"optimizer", "gradient"}, {"optimizer", "gradient", "parameter"}]
+
+
+def test_sequence_parallelism_names_the_ops_that_tensor_parallelism_leaves_whole() -> None:
+    tree = load("tiny-llama", tp=2, sequence_parallel=True)
+    named = [selector for selector, _ in tree.configs if selector]
+    assert named == [
+        "layers.*.attention.norm",
+        "layers.*.attention.residual",
+        "layers.*.mlp.norm",
+        "layers.*.mlp.residual",
+        "head.final_norm",
+    ]
+
+
+def test_virtual_stages_deal_chunks_round() -> None:
+    tree = load("tiny-llama", pp=2, virtual_stages=2)
+    assert tree.schedule.name == "interleaved"
+    assert [(stage.rank, stage.blocks) for stage in tree.stages] == [
+        (0, (0, 2)),
+        (1, (2, 3)),
+        (0, (3, 4)),
+        (1, (4, 6)),
+    ]
+
+
+def test_padding_grows_the_vocabulary_to_a_multiple() -> None:
+    tree = load("gpt2", tp=4, pad_vocab=128)
+    assert tree.model.num_params == pt.models.load("gpt2").num_params + (50688 - 50257) * 768
+    assert tree.training.assumed == ("vocabulary padded from 50257 to 50688",)
+    assert load("llama3-8b", tp=2, pad_vocab=128).training.assumed == ()  # 128256 = 501 * 256
+
+
+def test_first_copies_of_every_stage_recompute() -> None:
+    tree = load("tiny-llama", pp=2, recompute="full", recompute_layers=1)
+    assert [run.path for run in tree.runs()] == ["embedding", "layers.0", "layers.1", "layers.2", "layers.3", "head"]
