@@ -19,6 +19,8 @@ _INTRA, _INTER = 0, 1
 _NVLINK_BPS, _NIC_BPS = 300e9, 25e9
 _TENSOR_BYTES, _PIPELINE_BYTES, _GRADIENT_BYTES = 32e6, 16e6, 200e6
 _LATENCY_S = 20e-6
+#: most bandwidth of one flow of a tensor ring, a message forward, one backward, and a gradient ring
+_CAPS_BPS = (250e9, 20e9, 20e9, 12e9)
 #: seconds of the ops of one layer's forward pass; backward takes twice as long
 _OPS_S = (80e-6, 400e-6, 120e-6, 300e-6, 90e-6, 500e-6)
 _OPS_CLASS = (_MEMORY, _GEMM, _MEMORY, _GEMM, _MEMORY, _GEMM)
@@ -181,6 +183,6 @@ def _flows(
         "pattern_ptr": np.cumsum([0, *map(len, rows)]).astype("i4"),
         "pattern_link": np.array([link for row in rows for link, _ in row], "i4"),
         "pattern_count": np.array([count for row in rows for _, count in row], "i4"),
-        "pattern_cap_Bps": np.full(len(rows), np.inf),
+        "pattern_cap_Bps": np.tile(_CAPS_BPS, num_stages),
         "link_capacity_Bps": np.where(np.arange(devices + 2 * num_stages) < devices, _NVLINK_BPS, _NIC_BPS),
     }

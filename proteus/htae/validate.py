@@ -36,6 +36,8 @@ DTYPES = {
     "comm_slowdown": "f8",
 }
 
+_NONE = np.empty(0)
+
 
 def validate(graph: TaskGraph, describe: Callable[[int], str] = str) -> None:
     """Raise :class:`SimulationError` where a column breaks what :class:`TaskGraph` says of it.
@@ -106,6 +108,16 @@ def _check_kinds(graph: TaskGraph, describe: Callable[[int], str]) -> None:
     for is_broken, rule in rules:
         if is_broken.any():
             raise SimulationError(f"task {describe(int(is_broken.argmax()))} {rule}")
+    tasks = np.flatnonzero(graph.segment >= 0)
+    totals_s = np.add.reduceat(np.append(graph.segment_work_s, 0.0), graph.segment_ptr[:-1]) if num_segments else _NONE
+    totals_s = np.where(np.diff(graph.segment_ptr) > 0, totals_s, 0.0)[graph.segment[tasks]]
+    is_off = np.abs(graph.work[tasks] - totals_s) > 1e-9 * totals_s
+    if is_off.any():
+        task = int(tasks[is_off.argmax()])
+        raise SimulationError(
+            f"task {describe(task)} has work {graph.work[task]} and its segment {totals_s[is_off.argmax()]}; "
+            "they must be equal"
+        )
 
 
 def explain_stuck(

@@ -97,3 +97,42 @@ def without_segments(graph: TaskGraph) -> tuple[TaskGraph, np.ndarray]:
         op_class=np.where(is_segment[origin], padded_class[row], graph.op_class[origin]).astype("i2"),
     )
     return expanded, first
+
+
+def copies(graph: TaskGraph, num_copies: int, is_shared: np.ndarray) -> TaskGraph:
+    """`num_copies` of a graph side by side; they share the links of `is_shared` and have the others each."""
+    num_links, num_devices = len(is_shared), int(graph.stream_device.max(initial=-1)) + 1
+    link = np.where(is_shared[graph.pattern_link], 0, num_links)[None, :] * np.arange(num_copies)[:, None]
+
+    def rows(values: np.ndarray, step: int) -> np.ndarray:
+        """Values that name rows of another column, which has `step` rows per copy; -1 stays."""
+        moved = np.where(values >= 0, values + step * np.arange(num_copies)[:, None], -1)
+        return moved.ravel().astype(values.dtype)
+
+    def ptr(values: np.ndarray) -> np.ndarray:
+        return np.cumsum(np.concatenate(([0], np.tile(np.diff(values), num_copies)))).astype("i4")
+
+    def tile(values: np.ndarray) -> np.ndarray:
+        return np.tile(values, num_copies)
+
+    return dataclasses.replace(
+        graph,
+        kind=tile(graph.kind),
+        latency_s=tile(graph.latency_s),
+        work=tile(graph.work),
+        release_s=tile(graph.release_s),
+        priority=tile(graph.priority),
+        pred_ptr=ptr(graph.pred_ptr),
+        pred=rows(graph.pred, graph.num_tasks),
+        stream_ptr=ptr(graph.stream_ptr),
+        stream_task=rows(graph.stream_task, graph.num_tasks),
+        stream_device=rows(graph.stream_device, num_devices),
+        segment=tile(graph.segment),
+        pattern=rows(graph.pattern, len(graph.pattern_cap_Bps)),
+        pattern_ptr=ptr(graph.pattern_ptr),
+        pattern_link=(graph.pattern_link + link).ravel().astype("i4"),
+        pattern_count=tile(graph.pattern_count),
+        pattern_cap_Bps=tile(graph.pattern_cap_Bps),
+        op_class=tile(graph.op_class),
+        link_capacity_Bps=tile(graph.link_capacity_Bps),
+    )
