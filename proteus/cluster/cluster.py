@@ -280,8 +280,8 @@ class Cluster:
         if self.survey is not None:
             from proteus.cluster.survey import host_of_survey
 
-            host = host_of_survey(self.survey, gpus.load(name))
-            return replace(self, runs=tuple((host, count) for _, count in self.runs))
+            whole = host_of_survey(self.survey, gpus.load(name))
+            return replace(self, runs=tuple((_like(whole, host), count) for host, count in self.runs))
         gpu = gpus.load(name)
         return replace(self, runs=tuple((host.with_gpu(gpu), count) for host, count in self.runs))
 
@@ -380,6 +380,13 @@ class Cluster:
 def _kinds(host: Host) -> str:
     kinds = dict.fromkeys(gpu.name if gpu else "GPUs of unknown kind" for gpu in host.gpus)
     return " and ".join(kinds)
+
+
+def _like(whole: Host, broken: Host) -> Host:
+    """`whole` without the NICs that `broken` lacks."""
+    for nic in set(whole.nics) - set(broken.nics):
+        whole = whole.without_nic(nic)
+    return whole
 
 
 def _runs(hosts: Sequence[Host]) -> tuple[tuple[Host, int], ...]:

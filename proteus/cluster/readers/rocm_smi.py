@@ -9,7 +9,7 @@ from proteus.cluster.gpu import Gpu
 from proteus.cluster.survey import SeenGpu, Survey
 from proteus.errors import TopologyError
 
-_NUMA = re.compile(r"GPU\s*\[(\d+)\].*Numa Node\s*:\s*(-?\d+)", re.IGNORECASE)
+_NUMA = re.compile(r"GPU\s*\[(\d+)\].*Numa (Node|Affinity)\s*:\s*(-?\d+)", re.IGNORECASE)
 _MODEL = re.compile(r"Card (?:series|model)\s*:\s*(.+)", re.IGNORECASE)
 _TYPE_TITLE = "link type between two gpus"
 _HOPS_TITLE = "hops between two gpus"
@@ -39,7 +39,12 @@ def read_rocm_smi(text: str, name: str) -> Survey:
             pairs.append((i, j, word))
             if word == "XGMI" and hops.get((a, b), "1") == "1":
                 direct.append((i, j, 0))
-    told = {int(match[1]): int(match[2]) for line in lines if (match := _NUMA.search(line))}
+    told: dict[int, int] = {}
+    for match in filter(None, map(_NUMA.search, lines)):
+        if match[2].lower() == "node":
+            told[int(match[1])] = int(match[3])
+        else:  # the same number, for a GPU whose node is not printed
+            told.setdefault(int(match[1]), int(match[3]))
     numa = [told.get(n, -1) for n in numbers]
     nodes = sorted(set(numa) - {-1}) or [-1]
     parents = {node: f"cpu{k}" for k, node in enumerate(nodes)} | ({-1: "cpu0"} if -1 in numa else {})

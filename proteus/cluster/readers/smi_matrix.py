@@ -69,11 +69,22 @@ def find_matrix(lines: list[str], warnings: list[str]) -> Matrix:
     """
     # The frames of tables in pages and boxes.
     lines = [line.replace("|", " ").replace("│", " ") for line in lines]
-    header = next(((i, h) for i in range(len(lines)) if (h := _header(lines[i], i + 1, [])) is not None), None)
-    if header is None:
+    headers = [i for i, line in enumerate(lines) if _header(line, i + 1, []) is not None]
+    if not headers:
         return _without_header(lines, warnings)
-    start, matrix = header
-    _header(lines[start], start + 1, warnings)
+    for start in headers:
+        told: list[str] = []
+        matrix = _matrix_at(lines, start, told)
+        if matrix.rows:
+            warnings += told
+            return matrix
+    raise TopologyError(f"line {headers[0] + 1}: a header of GPUs without any row; give the whole output")
+
+
+def _matrix_at(lines: list[str], start: int, warnings: list[str]) -> Matrix:
+    """The matrix whose header is line `start`; without rows when there are none."""
+    matrix = _header(lines[start], start + 1, warnings)
+    assert matrix is not None
     repeated = {column for column in matrix.columns if matrix.columns.count(column) > 1}
     if repeated:
         raise TopologyError(f"line {start + 1}: the columns {', '.join(sorted(repeated))} stand there more than once")
@@ -84,10 +95,6 @@ def find_matrix(lines: list[str], warnings: list[str]) -> Matrix:
         matrix.headings += more[1]
         first += 1
     matrix.rows = _rows(lines, first, matrix, warnings)
-    if not matrix.rows:
-        raise TopologyError(
-            f"line {start + 1}: a header of {len(matrix.gpus)} GPUs without any row; give the whole output"
-        )
     return matrix
 
 

@@ -43,6 +43,11 @@ def read_smi_topo(text: str, name: str) -> Survey:
     if pci_only:
         warnings.append("topo -mp shows PCIe only; NVLink, if there is any, is not in this file")
     pairs = _pairs(matrix, both, warnings)
+    if not pairs and len(matrix.gpus) > 1:
+        raise TopologyError(
+            f"line {matrix.rows[0].line}: no cell between two GPUs holds NV#, PIX, PXB, PHB, NODE or SYS; "
+            "give the output of nvidia-smi topo -m"
+        )
     legend = {match[1]: match[2] for line in lines if (match := _LEGEND.match(line))}
     tree = place(matrix.gpus, matrix.nics, both, [numa[g] or cpus[g] for g in matrix.gpus])
     models = find_models(lines, [int(label[3:]) for label in matrix.gpus], warnings)

@@ -43,6 +43,13 @@ def test_what_is_no_topology(text: str) -> None:
         sniff(text)
 
 
+def test_another_gpu_in_a_file_with_a_missing_nic() -> None:
+    cluster = Cluster.load_file(ROOT / "tests/data/topology/smi_4gpu_nvswitch.txt", gpu="h100", nodes=3)
+    other = cluster.without_nic(1, "NIC0").with_gpu("b200")
+    assert other.gpu(11).name == "b200" and other.link_capacity_Bps[0] == 900e9
+    assert [other.host_at(h).nics for h in range(3)] == [("NIC0", "NIC1"), ("NIC1",), ("NIC0", "NIC1")]
+
+
 def as_told(numa: dict[str, object]) -> dict[str, str]:
     return {gpu: str(node) for gpu, node in numa.items()}
 

@@ -116,6 +116,11 @@ def test_two_rows_that_disagree() -> None:
     assert not wrong and warnings == ("line 3: GPU1-GPU0 is NV2, but line 2 has NV12, which is taken",)
 
 
+def test_gpus_named_before_the_matrix_are_no_header() -> None:
+    wrong, warnings = wrong_answers("\n".join(["using GPU0 GPU1", "", *SAMPLE.lines()]), SAMPLE)
+    assert not wrong and warnings == ()
+
+
 def test_a_second_matrix_is_not_mixed_in() -> None:
     other = Sample(num_gpus=4, num_nics=4, nvlink="NV4").lines()
     wrong, warnings = wrong_answers("\n".join([*SAMPLE.lines(), "", "second host:", *other]), SAMPLE)
@@ -125,7 +130,8 @@ def test_a_second_matrix_is_not_mixed_in() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\tGPU0\tGPU1\tCPU Affinity\n\n", "line 1: a header of 2 GPUs without any row"),
+        ("\tGPU0\tGPU1\tCPU Affinity\n\n", "line 1: a header of GPUs without any row"),
+        ("\tGPU0\tGPU1\nGPU0\tX\tOK\nGPU1\tOK\tX\n", "line 2: "),
         ("\tGPU0\tGPU1\tGPU1\nGPU0\tX\tPIX\tPIX\n", "line 1: the columns GPU1 stand there more than once"),
         ("\tGPU0\tGPU1\nGPU5\tX\tPIX\n", "line 2: row GPU5 has no column in the header of line 1"),
     ],
