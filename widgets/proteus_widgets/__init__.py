@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from proteus_widgets.session import Session
-from proteus_widgets.workbench import Workbench, lab
+from proteus_widgets.workbench import Workbench
 
-__all__ = ["Session", "Workbench", "lab"]
+__all__ = ["Session", "Workbench"]

@@ -19,7 +19,7 @@ def buffer(values: np.ndarray, dtype: str) -> memoryview:
 
 def lanes(spans: Spans) -> list[dict[str, Any]]:
     return [
-        {"device": lane.device, "stream": lane.stream, "label": lane.label, "multiplicity": lane.multiplicity}
+        {"device": lane.device, "stream": lane.stream, "label": f"GPU {lane.device}", "multiplicity": lane.multiplicity}
         for lane in spans.lanes
     ]
 

@@ -8,10 +8,12 @@ import anywidget
 import ipywidgets as w
 import traitlets as t
 
+from proteus.strategy import NodeConfig
 from proteus_widgets.assets import module, style
 from proteus_widgets.facts import change, metrics
-from proteus_widgets.moment import Outcome
+from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.session import Session
+from proteus_widgets.suggest import describe
 from proteus_widgets.timeline import Timeline
 
 
@@ -73,7 +75,21 @@ def comparison(pinned: Outcome, now: Outcome) -> dict[str, Any]:
                 "good": None if a == b else b < a,
             }
         )
-    changes = now.tree.diff(pinned.tree) if now.moment.model.name == pinned.moment.model.name else ["another model"]
-    if pinned.moment.cluster != now.moment.cluster:
-        changes = [f"cluster: {pinned.moment.cluster!r} → {now.moment.cluster!r}", *changes]
-    return {"title": "Pinned and now", "rows": rows, "changes": changes}
+    return {"title": "Pinned and now", "rows": rows, "changes": differences(pinned.moment, now.moment)}
+
+
+def differences(pinned: Moment, now: Moment) -> list[str]:
+    """What the user changed from `pinned` to `now`, a line each."""
+    found = []
+    if pinned.model.name != now.model.name:
+        found.append(f"model {pinned.model.name} → {now.model.name}")
+    if pinned.cluster != now.cluster:
+        found.append(f"{pinned.cluster!r} → {now.cluster!r}")
+    settings = describe(pinned.settings, now.settings)
+    found += settings.split(", ") if settings else []
+    before, after = dict(pinned.edits), dict(now.edits)
+    for path in sorted({*before, *after}):
+        a, b = before.get(path, NodeConfig()), after.get(path, NodeConfig())
+        if a != b:
+            found.append(f"{path or 'model'}: {a!r} → {b!r}")
+    return found

@@ -1,32 +1,37 @@
-"""The explain ladder of a result as the panel shows it."""
+"""The explanation of a result as the panel shows it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from proteus.units import format_seconds
 
 if TYPE_CHECKING:
+    from proteus.result.levers import Lever
     from proteus.result.result import Result
 
+MOST_NODES = 6
+#: levers that gain less than this share of the step are noise
+LEAST_LEVER = 0.001
 
-def why(result: Result) -> dict[str, Any]:
-    """Ladder, levers and exposed communication, largest first."""
+
+def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
+    """Ladder, exposed communication by node and levers, for the browser."""
     explained = result.explain()
     until = 0.0
-    ladder = []
-    for step in explained.steps:
-        until += step.seconds
-        ladder.append(
-            {"label": step.label, "seconds": step.seconds, "until_s": until, "ideal": not ladder, "note": step.note}
+    steps = []
+    for rung in explained.steps:
+        until += rung.seconds
+        steps.append(
+            {"label": rung.label, "seconds": rung.seconds, "until_s": until, "ideal": not steps, "note": rung.note}
         )
-    exposed = sorted(result.exposed_comm_s.items(), key=lambda item: -item[1])
     return {
-        "ladder": ladder,
-        "exposed": [{"label": kind, "seconds": seconds} for kind, seconds in exposed if seconds > 0],
+        "ladder": steps,
+        "exposed": [{"label": path, "seconds": seconds} for path, seconds in explained.exposed_by_node[:MOST_NODES]],
         "levers": [
-            {"label": lever.label, "gain": f"−{format_seconds(lever.gain_s)}"}
-            for lever in sorted(explained.levers, key=lambda lever: -lever.gain_s)
-            if lever.gain_s > 0
+            {"label": lever.label, "gain": f"−{format_seconds(lever.gain_s)}  ({lever.gain_s / result.step_time_s:.1%})"}
+            for lever in levers
+            if lever.gain_s > LEAST_LEVER * result.step_time_s
         ],
     }

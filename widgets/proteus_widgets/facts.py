@@ -85,7 +85,5 @@ def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool 
 
 def memory_verdict(result: Result) -> str:
     """Whether it fits, in words."""
-    capacity = result.cluster.gpu(0).memory_bytes
-    if result.fits:
-        return f"fits in {format_bytes(capacity)}"
-    return f"{format_bytes(result.peak_memory_bytes - capacity)} too much for {format_bytes(capacity)}"
+    capacity = format_bytes(result.cluster.gpu(result.peak_device).memory_bytes)
+    return f"fits in {capacity}" if result.fits else f"{format_bytes(result.missing_bytes)} too much for {capacity}"

@@ -63,14 +63,14 @@ def _figure(title: str, **options: Any) -> Figure:
 def memory(result: Result) -> Figure:
     """Live bytes by owner over the step, on the device with the highest peak."""
     device = result.peak_device
-    live = result.memory_over_time(device)
+    steps = result.memory_over_time[device]
     plot = _figure(f"Memory of GPU {device} by owner", x_axis_label="time [ms]", y_axis_label="GiB")
-    time = np.repeat(live.time_s, 2)[1:] * MS  # two points a step: the level before and after
-    time = np.append(time, result.step_time_s * MS)
-    columns = {"time": time}
-    owners = [owner for owner in live.bytes_by_owner if live.bytes_by_owner[owner].max(initial=0.0) > 0]
+    at = np.concatenate([[0.0], steps.time_s, [result.step_time_s]])
+    columns = {"time": np.repeat(at, 2)[1:-1] * MS}  # two points a step: the level before and after
+    owners = [owner for owner, live in steps.by_owner.items() if live.max(initial=0.0) > 0.0]
     for owner in owners:
-        columns[owner] = np.repeat(live.bytes_by_owner[owner], 2) / GiB
+        live = steps.by_owner[owner]
+        columns[owner] = np.repeat(np.concatenate([live[:1], live]), 2) / GiB
     colours = [OWNERS[i % len(OWNERS)] for i in range(len(owners))]
     plot.varea_stack(owners, x="time", color=colours, alpha=0.85, legend_label=owners, source=ColumnDataSource(columns))
     capacity = result.cluster.gpu(device).memory_bytes / GiB
@@ -85,9 +85,10 @@ def breakdown(result: Result) -> Figure:
     """What each device does during the step."""
     rows = list(result.devices)[:MOST_DEVICES]
     parts = {
-        "compute": ([row.compute_s for row in rows], BLUE),
-        "exposed communication": ([row.exposed_comm_s for row in rows], VERMILION),
-        "idle": ([row.idle_s for row in rows], GREY),
+        "compute": ([row.busy_s for row in rows], BLUE),
+        "exposed communication": ([sum(row.exposed_s.values()) for row in rows], VERMILION),
+        "waiting": ([row.waiting_s + row.host_s for row in rows], YELLOW),
+        "bubble": ([row.bubble_s for row in rows], GREY),
     }
     labels = [f"GPU {row.device}" + (f" ×{row.multiplicity}" if row.multiplicity > 1 else "") for row in rows]
     columns: dict[str, Any] = {"device": labels}

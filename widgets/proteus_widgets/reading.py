@@ -9,15 +9,14 @@ import numpy as np
 
 from proteus.result.spans import Spans
 from proteus.strategy import TreeRow
-from proteus_widgets.timeline import MemoryTrack
+from proteus_widgets.tracks import MemoryTrack
 
 if TYPE_CHECKING:
     from proteus.result.result import Result
 
 
-def lane_of_span(spans: Spans) -> np.ndarray:
-    """int64[spans]: lane of every span."""
-    return np.repeat(np.arange(len(spans.lanes)), np.diff(spans.lane_ptr))
+#: more consumers of one span than this are a tangle
+MOST_ARROWS = 12
 
 
 def _is_compute(spans: Spans) -> np.ndarray:
@@ -27,19 +26,29 @@ def _is_compute(spans: Spans) -> np.ndarray:
 
 
 def busy_by_device(result: Result) -> dict[int, float]:
-    """Share of the step that each shown device computes."""
-    spans = result.spans
-    device = np.array([lane.device for lane in spans.lanes])[lane_of_span(spans)]
-    chosen = _is_compute(spans)
-    busy = np.bincount(device[chosen], weights=spans.duration_s[chosen])
-    return {int(d): float(busy[d] / result.step_time_s) for d in np.flatnonzero(busy)}
+    """Share of the step that each device computes; what folding left out is as its representative."""
+    busy = {times.device: times.busy_s / result.step_time_s for times in result.devices}
+    folding = result.graph.folding
+    shown = folding.representatives[folding.rank_class].tolist()
+    return {device: busy[first] for device, first in enumerate(shown)}
+
+
+def first_link(result: Result) -> np.ndarray:
+    """int64[links of the cluster]: the first link that is used just as this one; itself when it is not used.
+
+    Spans name the first link of a class, since folding plays only that one.
+    """
+    folding = result.graph.folding
+    first = np.arange(result.cluster.num_links)
+    first[folding.links] = folding.link_first[folding.link_class]
+    return first
 
 
 def node_shares(result: Result, rows: Sequence[TreeRow]) -> list[float]:
     """Share of all compute time that each tree row, with what is below it, takes."""
     spans = result.spans
     chosen = _is_compute(spans) & (spans.node >= 0)
-    weight = np.array([lane.multiplicity for lane in spans.lanes], float)[lane_of_span(spans)][chosen]
+    weight = np.array([lane.multiplicity for lane in spans.lanes], float)[spans.lane][chosen]
     time = np.bincount(spans.node[chosen], weights=spans.duration_s[chosen] * weight, minlength=len(rows))
     for row in reversed(rows):  # parents stand before their children
         if row.parent >= 0:
@@ -47,26 +56,61 @@ def node_shares(result: Result, rows: Sequence[TreeRow]) -> list[float]:
     return (time / time[0]).tolist() if len(time) and time[0] > 0 else [0.0] * len(rows)
 
 
-def critical_mask(result: Result) -> np.ndarray | None:
+def critical_mask(result: Result) -> np.ndarray:
     """bool[spans]: whether a span is on the critical path."""
-    path = np.asarray(result.critical_path, np.int64)
     mask = np.zeros(len(result.spans), bool)
-    mask[path] = True
+    mask[result.critical_path.spans] = True
     return mask
+
+
+def arrows(result: Result, span: int) -> list[dict[str, float]]:
+    """What a span waited for and what waited for it, as arrows between lanes.
+
+    The ops of a segment run on without a cause: only its first one waited,
+    and only its last one was waited for.
+    """
+    spans, cause = result.spans, result.timeline.cause
+    task = int(spans.task[span])
+    own = np.flatnonzero((spans.task == task) & (spans.lane == spans.lane[span]))
+    pairs: list[tuple[int, int]] = []
+    if span == own[0] and cause[task] >= 0:
+        pairs += [(row, span) for row in _nearest(spans, int(cause[task]), span, last=True)]
+    if span == own[-1]:
+        for waiting in np.flatnonzero(cause == task)[:MOST_ARROWS].tolist():
+            pairs += [(span, row) for row in _nearest(spans, waiting, span, last=False)]
+    end_s = spans.start_s + spans.duration_s
+    return [
+        {
+            "from_lane": int(spans.lane[a]),
+            "from_s": float(end_s[a]),
+            "to_lane": int(spans.lane[b]),
+            "to_s": float(spans.start_s[b]),
+        }
+        for a, b in pairs
+    ]
+
+
+def _nearest(spans: Spans, task: int, span: int, *, last: bool) -> list[int]:
+    """The span of `task` on the device of `span`, or else any one: its last op or its first."""
+    rows = np.flatnonzero(spans.task == task)
+    if not len(rows):
+        return []
+    device = np.array([lane.device for lane in spans.lanes])[spans.lane]
+    same = rows[device[rows] == device[span]]
+    found = same if len(same) else rows[spans.lane[rows] == spans.lane[rows[0]]]
+    return [int(found[-1 if last else 0])]
 
 
 def memory_tracks(result: Result) -> list[MemoryTrack]:
     """Live bytes of every shown device over the step."""
-    devices = dict.fromkeys(lane.device for lane in result.spans.lanes)
     tracks = []
-    for device in devices:
-        live = result.memory_over_time(device)
+    for device, steps in result.memory_over_time.items():
         tracks.append(
             MemoryTrack(
                 device=device,
-                time_s=live.time_s,
-                live_bytes=live.total_bytes,
-                capacity_bytes=float(result.cluster.gpu(device).memory_bytes),
+                time_s=steps.time_s,
+                live_bytes=steps.bytes,
+                capacity_bytes=result.cluster.gpu(device).memory_bytes - steps.reserve_bytes,
             )
         )
     return tracks

@@ -37,7 +37,7 @@ class Lit:
     span, node
         The selected span and the tree row to mark, or -1.
     links
-        Ids of the links to mark.
+        Links to mark; of links that folding made one class, the first.
     nodes, patterns
         bool masks over the tree rows and the flow patterns: a span is lit
         when either holds it.  None for both: nothing is dimmed.
@@ -82,14 +82,18 @@ def links_of_nodes(spans: Spans, nodes: np.ndarray) -> tuple[int, ...]:
     return tuple(np.unique(np.concatenate(parts)).tolist()) if parts else ()
 
 
-def light(selection: Selection | None, spans: Spans, parents: Sequence[int]) -> Lit:
-    """What `selection` lights; a selection that the result no longer has lights nothing."""
+def light(selection: Selection | None, spans: Spans, parents: Sequence[int], first_link: np.ndarray) -> Lit:
+    """What `selection` lights; a selection that the result no longer has lights nothing.
+
+    `first_link` maps every link to the first one of its class; see :func:`proteus_widgets.reading.first_link`.
+    """
     match selection:
         case Selection("span", span) if 0 <= span < len(spans):
             links = tuple(int(link) for link in spans.links_of(span))
             return Lit(span=span, node=int(spans.node[span]), links=links)
-        case Selection("link", link) if link >= 0:
-            return Lit(links=(link,), patterns=patterns_crossing(spans, link))
+        case Selection("link", link) if 0 <= link < len(first_link):
+            first = int(first_link[link])
+            return Lit(links=(first,), patterns=patterns_crossing(spans, first))
         case Selection("node", node) if 0 <= node < len(parents):
             nodes = subtree(parents, node)
             return Lit(node=node, links=links_of_nodes(spans, nodes), nodes=nodes)
@@ -113,7 +117,7 @@ def describe_span(spans: Spans, span: int) -> dict[str, Any]:
         spans.names[spans.name_id[span]],
         LOOKS[SpanKind(int(spans.kind[span]))].label,
         f"micro-batch {micro}" if micro >= 0 else "",
-        f"{row.label} {row.stream}",
+        f"GPU {row.device} {row.stream}",
         f"starts {format_seconds(start)}",
         f"lasts {format_seconds(duration)}",
     ]

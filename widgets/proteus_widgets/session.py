@@ -24,11 +24,13 @@ from proteus_widgets import saved
 from proteus_widgets.editors import edited
 from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.options import Option, possible, repair
+from proteus_widgets.reading import first_link
 from proteus_widgets.selection import NOTHING, Lit, Selection, light
 from proteus_widgets.settings import Settings, edits_of, follow, settings_of, tree_for
 from proteus_widgets.suggest import Suggestion, suggest
 
 if TYPE_CHECKING:
+    from proteus.result.levers import Lever
     from proteus.result.result import Result
 
 #: steps that undo goes back
@@ -72,6 +74,7 @@ class Session(t.HasTraits):
     outcome = t.Instance(Outcome, allow_none=True)
     pinned = t.Instance(Outcome, allow_none=True)
     before = t.Any(help="the result before the last change, or None")
+    levers = t.Tuple(help="what better machines would gain; found with the suggestions")
     suggestions = t.Tuple(help="faster neighbours of the strategy; see request_suggestions")
     selection = t.Instance(Selection, allow_none=True)
     lit = t.Instance(Lit)
@@ -312,13 +315,14 @@ class Session(t.HasTraits):
             self.selection = None
             self.lit = NOTHING
             self.before = self.outcome.result if self.outcome else None
-            self.suggestions = ()
+            self.suggestions = self.levers = ()
             self.outcome = outcome
 
     # -- advice
 
     def suggest(self) -> tuple[Suggestion, ...]:
         """Try neighbouring strategies now; the three that gain most."""
+        self.levers = self.result.explain(sensitivities=True).levers
         self.suggestions = suggest(self._last, self._run)
         return self.suggestions
 
@@ -333,12 +337,14 @@ class Session(t.HasTraits):
         outcome, generation = self._last, self._generation
 
         def work() -> None:
+            levers = outcome.result.explain(sensitivities=True).levers
             found = suggest(outcome, self._run, lambda: generation != self._generation)
-            loop.call_soon_threadsafe(deliver, found)
+            loop.call_soon_threadsafe(deliver, levers, found)
 
-        def deliver(found: tuple[Suggestion, ...]) -> None:
+        def deliver(levers: tuple[Lever, ...], found: tuple[Suggestion, ...]) -> None:
             if generation == self._generation:
-                self.suggestions = found
+                with self.hold_trait_notifications():
+                    self.levers, self.suggestions = levers, found
 
         self._pool.submit(work)
 
@@ -347,7 +353,7 @@ class Session(t.HasTraits):
     def select(self, what: str, at: int) -> None:
         """Select a span, link or node by id; a negative id selects nothing."""
         selection = Selection(what, at) if at >= 0 else None  # type: ignore[arg-type]
-        lit = light(selection, self.result.spans, [row.parent for row in self.rows])
+        lit = light(selection, self.result.spans, [row.parent for row in self.rows], first_link(self.result))
         with self.hold_trait_notifications():
             self.selection = selection if lit is not NOTHING else None
             self.lit = lit

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import anywidget
 import numpy as np
 import traitlets as t
 
-from proteus.result.spans import Spans, SpanKind
+from proteus.result.spans import Spans
 from proteus_widgets.assets import module, style
 from proteus_widgets.columns import WHOLE_LIMIT, buffer, frame, lanes
 from proteus_widgets.lod import Detail, Window
 from proteus_widgets.palette import looks
 from proteus_widgets.selection import Lit, describe_span
+from proteus_widgets.tracks import MemoryTrack
 
 #: pixels and lanes of the first level of detail, before the browser has told its own
 FIRST_PIXELS, FIRST_LANES = 2400, 96
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryTrack:
-    """Live bytes of one device over time: `live_bytes[i]` holds from `time_s[i]` on."""
-
-    device: int
-    time_s: np.ndarray
-    live_bytes: np.ndarray
-    capacity_bytes: float
-
-    def message(self) -> dict[str, Any]:
-        return {
-            "device": self.device,
-            "time": buffer(self.time_s, "f8"),
-            "live": buffer(self.live_bytes, "f8"),
-            "capacity": self.capacity_bytes,
-            "peak": float(self.live_bytes.max(initial=0.0)),
-        }
+MOST_PIXELS = 20_000
 
 
 class Timeline(anywidget.AnyWidget):
@@ -65,6 +47,7 @@ class Timeline(anywidget.AnyWidget):
         self._detail: Detail | None = None
         self._frame: dict[str, Any] = {}
         self._critical: np.ndarray | None = None
+        self._wants_critical = False
         self._rev = 0
         self.on_msg(self._receive)
 
@@ -74,7 +57,8 @@ class Timeline(anywidget.AnyWidget):
         makespan_s: float,
         *,
         memory: Sequence[MemoryTrack] = (),
-        critical: np.ndarray | None = None,
+        critical: Callable[[], np.ndarray] | None = None,
+        arrows: Callable[[int], list[dict[str, float]]] | None = None,
     ) -> None:
         """Show a result.
 
@@ -87,25 +71,29 @@ class Timeline(anywidget.AnyWidget):
         memory
             Tracks to show under their devices.
         critical
-            bool[spans]: whether a span is on the critical path.
+            Gives bool[spans], whether a span is on the critical path; only
+            asked for when the user wants to see it.
+        arrows
+            Gives the arrows of a selected span.
         """
         self._spans = spans
-        self._critical = critical
+        self._ask_critical, self._critical = critical, None
+        self._arrows = arrows
         self._frame = {
             "lanes": lanes(spans),
             "names": list(spans.names),
             "makespan_s": makespan_s,
             "total": len(spans),
+            "has_critical": critical is not None,
             "kinds_present": np.unique(spans.kind).tolist(),
             "memory": [track.message() for track in memory],
         }
         self._detail = Detail(spans, makespan_s) if len(spans) > WHOLE_LIMIT else None
-        if self._detail is None:
-            self._post(slice(None), spans.lane_ptr)
-        else:
-            self._serve(
-                Window(from_s=0.0, to_s=makespan_s, first_lane=0, last_lane=FIRST_LANES, pixels=FIRST_PIXELS),
+        if self._detail is not None:
+            self._window = Window(
+                from_s=0.0, to_s=makespan_s, first_lane=0, last_lane=FIRST_LANES, pixels=FIRST_PIXELS
             )
+        self._post()
 
     def light(self, lit: Lit) -> None:
         """Show a selection: lit spans stand out, the selected one has a frame."""
@@ -115,37 +103,40 @@ class Timeline(anywidget.AnyWidget):
                 for name, mask in (("nodes", lit.nodes), ("patterns", lit.patterns))
                 if mask is not None
             }
-            self.span = describe_span(self._spans, lit.span)
+            shown = describe_span(self._spans, lit.span)
+            if lit.span >= 0 and self._arrows:
+                shown["arrows"] = self._arrows(lit.span)
+            self.span = shown
 
-    def _serve(self, window: Window) -> None:
-        assert self._detail is not None
-        rows, durations, pointer = self._detail.serve(window)
-        self._post(rows, pointer, durations=durations)
-
-    def _post(self, rows: np.ndarray | slice, pointer: np.ndarray, durations: np.ndarray | None = None) -> None:
+    def _post(self) -> None:
+        """Send the columns: all of them, or the detail of the window."""
         self._rev += 1
-        columns = frame(self._spans, rows, durations=durations)
-        if self._critical is not None:
+        spans = self._spans
+        if self._detail is None:
+            rows: np.ndarray | slice = slice(None)
+            columns, pointer = frame(spans), spans.lane_ptr
+        else:
+            rows, durations, pointer = self._detail.serve(self._window)
+            columns = {**frame(spans, rows, durations=durations), "id": buffer(rows, "i4")}
+        if self._wants_critical and self._ask_critical:
+            self._critical = self._ask_critical() if self._critical is None else self._critical
             columns["critical"] = buffer(self._critical[rows], "u1")
-        if isinstance(rows, np.ndarray):
-            columns["id"] = buffer(rows, "i4")
-        whole = isinstance(rows, slice)
-        self.data = {**self._frame, **columns, "lane_ptr": buffer(pointer, "u4"), "rev": self._rev, "lod": not whole}
+        lod = self._detail is not None
+        self.data = {**self._frame, **columns, "lane_ptr": buffer(pointer, "u4"), "rev": self._rev, "lod": lod}
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
         match message:
             case {"type": "select", "what": "span", "id": int(span)} if self._select:
                 self._select(span)
+            case {"type": "critical", "on": bool(on)}:
+                self._wants_critical = on
+                self._post()
             case {"type": "need"} if self._detail:
-                self._serve(
-                    Window(
-                        from_s=float(message["from_s"]),
-                        to_s=float(message["to_s"]),
-                        first_lane=int(message["first_lane"]),
-                        last_lane=int(message["last_lane"]),
-                        pixels=min(int(message["pixels"]), 20_000),
-                    ),
+                self._window = Window(
+                    from_s=float(message["from_s"]),
+                    to_s=float(message["to_s"]),
+                    first_lane=int(message["first_lane"]),
+                    last_lane=int(message["last_lane"]),
+                    pixels=min(int(message["pixels"]), MOST_PIXELS),
                 )
-
-
-assert len(looks()) == len(SpanKind)
+                self._post()

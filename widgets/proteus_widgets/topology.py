@@ -43,9 +43,16 @@ class TopologyView(anywidget.AnyWidget):
         self._layout: Picture | None = None
         self._opened: frozenset[int] = frozenset()
         self._utilisation = np.empty(0)
+        self._first = np.empty(0, np.int64)
         self.on_msg(self._receive)
 
-    def show(self, cluster: Cluster, utilisation: np.ndarray, busy: dict[int, float]) -> None:
+    def show(
+        self,
+        cluster: Cluster,
+        utilisation: np.ndarray,
+        busy: dict[int, float],
+        first_link: np.ndarray | None = None,
+    ) -> None:
         """Show `cluster`.
 
         Parameters
@@ -54,7 +61,10 @@ class TopologyView(anywidget.AnyWidget):
             float64[links]: share of its capacity that each link carries over the step.
         busy
             Share of the step that devices compute; devices that are not in it stay pale.
+        first_link
+            int[links]: of links that are used alike, the first; by default each is its own.
         """
+        self._first = np.arange(cluster.num_links) if first_link is None else first_link
         self._utilisation = utilisation
         if cluster != self._cluster:
             self._cluster, self._opened = cluster, frozenset()
@@ -64,9 +74,13 @@ class TopologyView(anywidget.AnyWidget):
             self.busy = {str(device): round(share, 4) for device, share in busy.items()}
 
     def light(self, links: tuple[int, ...], selected: int, info: list[str]) -> None:
-        """Mark `links`; `selected` is the one that was picked, or -1."""
+        """Mark `links` and those used alike; `selected` is the one that was picked, or -1."""
         with self.hold_sync():
-            self.lit, self.selected, self.info = list(links), selected, info
+            assert self._layout is not None
+            wanted = set(links)
+            drawn = {link for edge in self._layout.edges for link in edge.links}
+            self.lit = sorted(link for link in drawn if int(self._first[link]) in wanted)
+            self.selected, self.info = selected, info
 
     def _draw(self) -> None:
         assert self._cluster is not None
@@ -87,11 +101,14 @@ class TopologyView(anywidget.AnyWidget):
                     self._draw()
 
 
-def flows_on(spans: Spans, cluster: Cluster, link: int, utilisation: float) -> list[str]:
-    """Who uses `link`: its name and rate, then the operations with most time on it."""
+def flows_on(spans: Spans, cluster: Cluster, link: int, first: int, utilisation: float) -> list[str]:
+    """Who uses `link`: its name and rate, then the operations with most time on it.
+
+    `first` is the first link that is used alike, the one that spans name.
+    """
     a, b = cluster.link_ends(link)
     head = f"{a} → {b} · {cluster.link_capacity_Bps[link] / 1e9:.4g} GB/s · {utilisation:.1%} used"
-    mask = patterns_crossing(spans, link)
+    mask = patterns_crossing(spans, first)
     rows = np.flatnonzero((spans.pattern >= 0) & mask[np.maximum(spans.pattern, 0)])
     if not len(rows):
         return [head, "no operation crosses it"]

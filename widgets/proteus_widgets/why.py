@@ -34,13 +34,13 @@ class Why(anywidget.AnyWidget):
 
     def show(self) -> None:
         """Show the ladder at once and look for useful changes meanwhile."""
-        self.searching = True
-        self._draw()
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self._session.suggest()
+        except RuntimeError:  # outside Jupyter nobody looks; Session.suggest() is there for scripts
+            self._draw()
             return
+        self.searching = True
+        self._draw()
         if self._later:
             self._later.cancel()
         self._later = loop.call_later(CALM_S, self._session.request_suggestions)
@@ -55,7 +55,7 @@ class Why(anywidget.AnyWidget):
             {"label": s.label, "gain": f"{s.gain:.1%} faster" if s.gain > 0 else "fits"}
             for s in self._session.suggestions
         ]
-        self.why = {**why(self._session.result), "changes": changes, "searching": self.searching}
+        self.why = {**why(self._session.result, self._session.levers), "changes": changes, "searching": self.searching}
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
         match message:

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 import ipywidgets as w
-import numpy as np
 
 from proteus.cluster import Cluster
+from proteus.errors import InputError
 from proteus.strategy import StrategyTree
 from proteus_widgets.charts import Charts
 from proteus_widgets.code import Code
@@ -16,7 +16,7 @@ from proteus_widgets.compare import Compare
 from proteus_widgets.controls import Controls
 from proteus_widgets.editors import editors
 from proteus_widgets.headline import Headline
-from proteus_widgets.reading import busy_by_device, critical_mask, memory_tracks, node_shares
+from proteus_widgets.reading import arrows, busy_by_device, critical_mask, first_link, memory_tracks, node_shares
 from proteus_widgets.selection import Lit
 from proteus_widgets.session import Session
 from proteus_widgets.timeline import Timeline
@@ -33,11 +33,31 @@ class Workbench(w.VBox):
 
     Parameters
     ----------
+    tree, cluster
+        The strategy to begin with and where it runs.
     session
-        What it shows; every view reads it and asks it for changes.
+        A session that exists already, in place of both.
+
+    Examples
+    --------
+    ::
+
+        import proteus as pt
+        tree = pt.StrategyTree(pt.models.load("llama3-8b")).parallelize(dp=4, tp=4, pp=2, global_batch=128)
+        pt.lab(tree, pt.clusters.load("dgx-a100", nodes=4))
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self,
+        tree: StrategyTree | None = None,
+        cluster: Cluster | None = None,
+        *,
+        session: Session | None = None,
+    ) -> None:
+        if session is None:
+            if tree is None or cluster is None:
+                raise InputError("a workbench needs a tree and a cluster, or session=")
+            session = Session(tree, cluster)
         self.session = session
         self.headline = Headline(session)
         self.controls = Controls(session, on_price=self._price)
@@ -72,10 +92,11 @@ class Workbench(w.VBox):
             result.spans,
             result.step_time_s,
             memory=memory_tracks(result),
-            critical=critical_mask(result),
+            critical=lambda: critical_mask(result),
+            arrows=lambda span: arrows(result, span),
         )
         self.headline.show()
-        self.topology.show(session.cluster, np.asarray(result.link_utilisation), busy_by_device(result))
+        self.topology.show(session.cluster, result.link_utilisation, busy_by_device(result), first_link(result))
         self.tree.show(session.rows, node_shares(result, session.rows))
         self._lit()
         self.controls.show()
@@ -94,7 +115,8 @@ class Workbench(w.VBox):
         if link < 0:
             return []
         result = self.session.result
-        return flows_on(result.spans, self.session.cluster, link, float(result.link_utilisation[link]))
+        first = int(first_link(result)[link])
+        return flows_on(result.spans, self.session.cluster, link, first, float(result.link_utilisation[link]))
 
     def _editors(self, lit: Lit) -> list[dict[str, Any]]:
         if lit.node < 0:
@@ -127,16 +149,3 @@ class Workbench(w.VBox):
         """Save the session as YAML; see :meth:`Session.save`."""
         self.session.save(path)
 
-
-def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
-    """The workbench on a strategy.
-
-    Examples
-    --------
-    ::
-
-        import proteus as pt
-        tree = pt.StrategyTree(pt.models.load("llama3-8b")).parallelize(dp=4, tp=4, pp=2, global_batch=128)
-        pt.lab(tree, pt.clusters.load("dgx-a100", nodes=4))
-    """
-    return Workbench(Session(tree, cluster))

@@ -7,11 +7,11 @@ import { probe } from "../common/probe.js";
 function ladder(steps) {
   const total = Math.max(...steps.map((step) => step.until_s), 1e-12);
   return steps.map((step) => {
-    const from = (step.until_s - step.seconds) / total;
+    const from = Math.min(step.until_s, step.until_s - step.seconds) / total;
     const row = h("tr", {}, h("th", { scope: "row" }, step.label),
       h("td", { class: "pt-number" }, seconds(step.seconds)),
       h("td", { class: "pt-number" }, percent(step.seconds / total)),
-      h("td", { class: "pt-bar-cell" }, h("i", { class: `pt-bar${step.ideal ? " pt-bar-ideal" : ""}`, style: `margin-left: ${from * 100}%; width: ${(step.seconds / total) * 100}%` })));
+      h("td", { class: "pt-bar-cell" }, h("i", { class: `pt-bar${step.ideal ? " pt-bar-ideal" : ""}`, style: `margin-left: ${from * 100}%; width: ${(Math.abs(step.seconds) / total) * 100}%` })));
     row.title = step.note ?? "";
     return row;
   });
@@ -36,8 +36,8 @@ function render({ model, el }) {
       });
       side.append(h("h4", {}, "What would help most"), h("ul", { class: "pt-changes" }, ...items));
     } else side.append(h("h4", {}, "What would help most"), h("p", { class: "pt-faint" }, why.searching ? "Trying neighbouring strategies…" : "No neighbouring strategy is faster."));
-    if (why.levers.length) side.append(table("If a resource were 10 % better", ["", "step time"], why.levers.map((lever) => h("tr", {}, h("th", { scope: "row" }, lever.label), h("td", { class: "pt-number" }, lever.gain)))));
-    if (why.exposed.length) side.append(table("Exposed communication", ["", "time"], why.exposed.map((entry) => h("tr", {}, h("th", { scope: "row" }, entry.label), h("td", { class: "pt-number" }, seconds(entry.seconds))))));
+    if (why.levers.length) side.append(table("If the machine were better", ["", "step time"], why.levers.map((lever) => h("tr", {}, h("th", { scope: "row" }, lever.label), h("td", { class: "pt-number" }, lever.gain)))));
+    if (why.exposed.length) side.append(table("Exposed communication by node", ["", "time"], why.exposed.map((entry) => h("tr", {}, h("th", { scope: "row" }, entry.label), h("td", { class: "pt-number" }, seconds(entry.seconds))))));
     el.replaceChildren(h("div", { class: "pt-why-body" }, ...parts, side));
     probe("why", { steps: why.ladder.length, changes: why.changes.length });
   };

@@ -66,7 +66,7 @@ export class Boxes {
     if (height >= LABEL_HEIGHT) this.addLabels(frame, row, viewport, y + height / 2);
   }
 
-  // One label for each run of neighbours of the same kind and micro-batch.
+  // One label for each run of neighbours of the same micro-batch, forward or backward.
   addLabels(frame, row, viewport, y) {
     const { start, duration, kind } = frame;
     const { left, scale, from, to } = viewport;
@@ -75,7 +75,7 @@ export class Boxes {
     for (let i = frame.firstVisible(row.lane, from); i < high && start[i] < to; ) {
       const first = i;
       let end = start[i] + duration[i];
-      for (i++; i < high && kind[i] === kind[first] && frame.microOf(i) === frame.microOf(first) && start[i] - end < near && start[i] < to; i++) end = start[i] + duration[i];
+      for (i++; i < high && (kind[i] === 0) === (kind[first] === 0) && frame.microOf(i) === frame.microOf(first) && start[i] - end < near && start[i] < to; i++) end = start[i] + duration[i];
       const x = Math.max(left, left + (start[first] - from) * scale);
       const width = Math.min(left + (end - from) * scale, viewport.width) - x;
       if (width >= LABEL_WIDTH) this.labels.push(first, i - first, x, y, width);

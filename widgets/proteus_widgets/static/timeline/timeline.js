@@ -54,7 +54,7 @@ class TimelineView {
     this.viewport.setExtent(Math.max(data.makespan_s, this.model.get("extent_s")));
     this.viewport.scroll(0, this.rows.height);
     this.toolbar.show(new Set(data.kinds_present));
-    this.toolbar.critical(this.critical, Boolean(this.frame.critical));
+    this.toolbar.critical(this.critical, data.has_critical);
     this.light();
   }
 
@@ -297,7 +297,8 @@ class TimelineView {
 
   toggleCritical() {
     this.critical = !this.critical;
-    this.toolbar.critical(this.critical, Boolean(this.frame?.critical));
+    this.toolbar.critical(this.critical, true);
+    this.model.send({ type: "critical", on: this.critical });
     this.ask();
   }
 

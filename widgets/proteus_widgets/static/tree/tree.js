@@ -31,14 +31,15 @@ class TreeView {
     const rows = this.model.get("rows");
     if (!rows.length) return;
     const focused = this.list.contains(document.activeElement);
-    const path = this.rows?.[this.current]?.path;
-    const wereOpen = this.rows ? new Set([...this.open].map((id) => this.rows[id]?.path)) : null;
+    const key = (row) => row && `${row.kind} ${row.path || row.label}`; // a stage has no path of its own
+    const current = key(this.rows?.[this.current]);
+    const wereOpen = this.rows ? new Set([...this.open].map((id) => key(this.rows[id]))) : null;
     this.rows = rows;
     this.children = new Map(rows.map((row) => [row.id, []]));
     rows.forEach((row) => this.children.get(row.parent)?.push(row.id));
-    this.open = new Set(rows.filter((row) => (wereOpen ? wereOpen.has(row.path) : row.kind === "model" || row.kind === "stage")).map((row) => row.id));
+    this.open = new Set(rows.filter((row) => (wereOpen ? wereOpen.has(key(row)) : row.kind === "model" || row.kind === "stage")).map((row) => row.id));
     this.open.add(0);
-    this.current = Math.max(0, rows.findIndex((row) => row.path === path));
+    this.current = Math.max(0, rows.findIndex((row) => key(row) === current));
     this.build();
     this.mark();
     if (focused) this.focus(this.current);
