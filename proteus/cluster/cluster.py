@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proteus.cluster import gpus
-from proteus.cluster.columns import Columns, build_columns, leaf_link_name
+from proteus.cluster.columns import Columns, build_columns, leaf_link_name, matching_links
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.faults import Faults
 from proteus.cluster.gpu import Gpu
@@ -260,16 +260,17 @@ class Cluster:
     # -- other clusters --------------------------------------------------------------------------
 
     def with_nodes(self, nodes: int) -> Cluster:
-        """As many hosts like the first one."""
+        """As many hosts, further ones like the first; faults of hosts that are gone go too."""
         if nodes < 1:
             raise TopologyError(f"{self.name}: nodes={nodes}; a cluster needs at least 1")
-        slow = tuple((d, f) for d, f in self.faults.slow_devices if d < nodes * self.devices_per_host)
-        faults = replace(self.faults, slow_devices=slow)
-        if len(self.runs) == 1:
-            return replace(self, runs=((self.host, nodes),), faults=faults)
         hosts = [host for host, count in self.runs for _ in range(count)][:nodes]
-        last = hosts + [self.host] * (nodes - len(hosts))
-        return replace(self, runs=_runs(last), faults=faults)
+        runs = _runs(hosts + [self.host] * (nodes - len(hosts))) if len(self.runs) > 1 else ((self.host, nodes),)
+        healthy = replace(self, runs=runs, faults=Faults())
+        faults = Faults(
+            slow_devices=tuple(slow for slow in self.faults.slow_devices if slow[0] < healthy.num_devices),
+            slow_links=tuple(slow for slow in self.faults.slow_links if len(matching_links(healthy._columns, slow[0]))),
+        )
+        return replace(healthy, faults=faults)
 
     def with_gpu(self, name: str) -> Cluster:
         """The same hosts with another GPU in them; links stay as they are.

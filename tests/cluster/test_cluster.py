@@ -44,6 +44,8 @@ def test_with_nodes_keeps_what_still_exists() -> None:
     cluster = clusters.load("dgx-a100", nodes=4).slow_device(1, 1.5).slow_device(30, 2.0)
     smaller = cluster.with_nodes(2)
     assert smaller.num_hosts == 2 and smaller.faults.slow_devices == ((1, 1.5),)
+    slow = cluster.slow_link("host3/nic0->*", 0.5).slow_link("nic1->*", 0.5)
+    assert slow.with_nodes(2).faults.slow_links == (("nic1->*", 0.5),)
     broken = cluster.without_nic(1, 0).with_nodes(3)
     assert [len(broken.host_at(h).nics) for h in range(3)] == [8, 7, 8]
     with pytest.raises(TopologyError, match="nodes=0"):
