@@ -25,6 +25,7 @@ from proteus.strategy.tree import StrategyTree
 from proteus.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
+    from proteus.result.compare import Comparison
     from proteus.result.explain import Explanation
 
 
@@ -242,6 +243,24 @@ class Result:
         from proteus.result.trace import write_chrome_trace
 
         write_chrome_trace(self, path)
+
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """The spans as one array per column; see :func:`proteus.result.columns.to_columns`."""
+        from proteus.result.columns import to_columns
+
+        return to_columns(self)
+
+    def to_dataframe(self) -> Any:
+        """The spans as a ``pandas.DataFrame``, one row each."""
+        from proteus.result.columns import to_dataframe
+
+        return to_dataframe(self)
+
+    def compare(self, other: Result) -> Comparison:
+        """What changes from this result to `other`."""
+        from proteus.result.compare import compare
+
+        return compare(self, other)
 
     def to_html(self, path: str | Path) -> None:
         """Write one offline file with the linked views."""
