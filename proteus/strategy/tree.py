@@ -274,7 +274,8 @@ class StrategyTree:
             for dim in op.dims
         }
         used: dict[str, str] = {}
-        for op in self._ops_named(selector):
+        named = self._ops_named(selector)
+        for op in named:
             whole = [dim for dim, names in cut.items() if names and _is_whole(op, dim)]
             if whole:
                 raise StrategyError(f"{op.name} needs the whole of {whole[0]}: its results depend on all of it")
@@ -284,7 +285,7 @@ class StrategyTree:
             for name in names:
                 if name not in axes:
                     raise StrategyError(f"{dim}: mesh axis {name!r} does not exist; axes: {', '.join(sorted(axes))}")
-                if name in used and selector:
+                if name in used and named:
                     raise StrategyError(f"axis {name!r} cuts {used[name]} and {dim}; an axis cuts one dim of an op")
                 used[name] = dim
         for role, kept in memory.items():

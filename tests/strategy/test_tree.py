@@ -55,17 +55,17 @@ def test_selection_lists_and_sets(tree: StrategyTree) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(selector="layers.*.mlp.fc9", recompute="full"), "unknown tree node"),
-        (dict(selector="layers.9", recompute="full"), "unknown tree node"),
-        (dict(selector="layers.*.mlp.fc2", partition={"ffn": "zz"}), "mesh axis 'zz' does not exist; axes: dp, tp"),
-        (dict(selector="layers.*.mlp.fc2", partition={"heads": "tp"}), "no op here has a dim 'heads'"),
+        ({"selector": "layers.*.mlp.fc9", "recompute": "full"}, "unknown tree node"),
+        ({"selector": "layers.9", "recompute": "full"}, "unknown tree node"),
+        ({"selector": "layers.*.mlp.fc2", "partition": {"ffn": "zz"}}, "mesh axis 'zz' does not exist; axes: dp, tp"),
+        ({"selector": "layers.*.mlp.fc2", "partition": {"heads": "tp"}}, "no op here has a dim 'heads'"),
         (
-            dict(selector="layers.*.mlp.fc2", partition={"ffn": "tp", "hidden": "tp"}),
+            {"selector": "layers.*.mlp.fc2", "partition": {"ffn": "tp", "hidden": "tp"}},
             "axis 'tp' cuts ffn and hidden; an axis cuts one dim of an op",
         ),
-        (dict(selector="layers.*.mlp.norm", partition={"hidden": "tp"}), "needs the whole of hidden"),
-        (dict(selector="", memory={"gradient": Memory(axes=("xp",))}), "gradient: mesh axis 'xp' does not exist"),
-        (dict(selector="", recompute="some"), "choose from none, selective, full"),
+        ({"selector": "layers.*.mlp.norm", "partition": {"hidden": "tp"}}, "needs the whole of hidden"),
+        ({"selector": "", "memory": {"gradient": Memory(axes=("xp",))}}, "gradient: mesh axis 'xp' does not exist"),
+        ({"selector": "", "recompute": "some"}, "choose from none, selective, full"),
     ],
 )
 def test_impossible_changes_are_refused(tree: StrategyTree, change: dict[str, object], message: str) -> None:
