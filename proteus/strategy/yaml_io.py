@@ -43,7 +43,7 @@ def to_yaml(tree: StrategyTree) -> str:
         stages.append(row)
     document = {
         "model": tree.model.name,
-        "seq": tree.model.seq,
+        **({"seq": tree.model.seq} if tree.model.seq > 1 else {}),
         "mesh": dict(tree.mesh.axes),
         "training": plain(tree.training),
         "schedule": plain(tree.schedule),
