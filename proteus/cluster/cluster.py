@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proteus.cluster import gpus
-from proteus.cluster.columns import Columns, build_columns, leaf_link_name, matching_links
+from proteus.cluster import changes, gpus, view
+from proteus.cluster import report as reports
+from proteus.cluster.columns import Columns, build_columns, leaf_link_name
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.faults import Faults
 from proteus.cluster.gpu import Gpu
@@ -84,6 +85,11 @@ class Cluster:
 
     def __hash__(self) -> int:
         return hash((self.name, self.runs, self.fabric, self.faults))
+
+    @property
+    def columns(self) -> Columns:
+        """Links and route tables as numpy columns."""
+        return self._columns
 
     # -- devices ---------------------------------------------------------------------------------
 
@@ -198,9 +204,7 @@ class Cluster:
 
     def link_ends(self, link: int) -> tuple[str, str]:
         """Names of the vertices it joins, as in :meth:`to_networkx`."""
-        from proteus.cluster.view import link_ends
-
-        return link_ends(self, link)
+        return view.link_ends(self, link)
 
     def _place(self, link: int) -> tuple[int, int]:
         if not 0 <= link < self.num_links:
@@ -261,16 +265,7 @@ class Cluster:
 
     def with_nodes(self, nodes: int) -> Cluster:
         """As many hosts, further ones like the first; faults of hosts that are gone go too."""
-        if nodes < 1:
-            raise TopologyError(f"{self.name}: nodes={nodes}; a cluster needs at least 1")
-        hosts = [host for host, count in self.runs for _ in range(count)][:nodes]
-        runs = _runs(hosts + [self.host] * (nodes - len(hosts))) if len(self.runs) > 1 else ((self.host, nodes),)
-        healthy = replace(self, runs=runs, faults=Faults())
-        faults = Faults(
-            slow_devices=tuple(slow for slow in self.faults.slow_devices if slow[0] < healthy.num_devices),
-            slow_links=tuple(slow for slow in self.faults.slow_links if len(matching_links(healthy._columns, slow[0]))),
-        )
-        return replace(healthy, faults=faults)
+        return changes.with_nodes(self, nodes)
 
     def with_gpu(self, name: str) -> Cluster:
         """The same hosts with another GPU in them; links stay as they are.
@@ -278,13 +273,7 @@ class Cluster:
         A cluster read from a file is built anew, because what the file left
         open (NVLink ports, PCIe generation) follows from the GPU.
         """
-        if self.survey is not None:
-            from proteus.cluster.survey import host_of_survey
-
-            whole = host_of_survey(self.survey, gpus.load(name))
-            return replace(self, runs=tuple((_like(whole, host), count) for host, count in self.runs))
-        gpu = gpus.load(name)
-        return replace(self, runs=tuple((host.with_gpu(gpu), count) for host, count in self.runs))
+        return changes.with_gpu(self, gpus.load(name))
 
     def with_fabric(self, fabric: Fabric) -> Cluster:
         """The same hosts on another network."""
@@ -303,28 +292,13 @@ class Cluster:
 
     def without_nic(self, host: int, nic: int | str) -> Cluster:
         """NIC `nic` (name or number) of `host` is gone; its GPUs share the next nearest."""
-        whole = self.host_at(host)
-        names = whole.nics
-        if isinstance(nic, int) and not 0 <= nic < len(names):
-            raise TopologyError(f"{self.name}: host {host} has no NIC {nic}; it has {len(names)}: {', '.join(names)}")
-        name = names[nic] if isinstance(nic, int) else nic
-        hosts = [h for h, count in self.runs for _ in range(count)]
-        hosts[host] = whole.without_nic(name)
-        return replace(self, runs=_runs(hosts))
+        return changes.without_nic(self, host, nic)
 
     @classmethod
     def mixed(cls, parts: Sequence[Cluster], *, name: str = "mixed") -> Cluster:
         """The hosts of several clusters one after another, on the fabric of the first."""
-        if not parts:
-            raise TopologyError("mixed: no clusters given; it needs at least 1")
-        slow, first = [], 0
-        for part in parts:
-            slow += [(first + device, factor) for device, factor in part.faults.slow_devices]
-            first += part.num_devices
-            if part.faults.slow_links:
-                raise TopologyError(f"mixed: {part.name} has slow links; set them on the mixed cluster instead")
-        runs = tuple(run for part in parts for run in part.runs)
-        return cls(name=name, runs=runs, fabric=parts[0].fabric, faults=Faults(slow_devices=tuple(slow)))
+        runs, fabric, faults = changes.joined(parts)
+        return cls(name=name, runs=runs, fabric=fabric, faults=faults)
 
     # -- files and views -------------------------------------------------------------------------
 
@@ -367,34 +341,13 @@ class Cluster:
 
     def report(self) -> dict[str, Any]:
         """What one host is made of, as plain values for JSON."""
-        from proteus.cluster.report import report
-
-        return report(self)
+        return reports.report(self)
 
     def to_networkx(self, max_hosts: int | None = None) -> nx.DiGraph:
         """Vertices and links of the first `max_hosts` hosts and of the fabric, with their attributes."""
-        from proteus.cluster.view import to_networkx
-
-        return to_networkx(self, max_hosts)
+        return view.to_networkx(self, max_hosts)
 
 
 def _kinds(host: Host) -> str:
     kinds = dict.fromkeys(gpu.name if gpu else "GPUs of unknown kind" for gpu in host.gpus)
     return " and ".join(kinds)
-
-
-def _like(whole: Host, broken: Host) -> Host:
-    """`whole` without the NICs that `broken` lacks."""
-    for nic in set(whole.nics) - set(broken.nics):
-        whole = whole.without_nic(nic)
-    return whole
-
-
-def _runs(hosts: Sequence[Host]) -> tuple[tuple[Host, int], ...]:
-    runs: list[tuple[Host, int]] = []
-    for host in hosts:
-        if runs and (runs[-1][0] is host or runs[-1][0] == host):
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((host, 1))
-    return tuple(runs)
