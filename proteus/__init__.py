@@ -18,8 +18,8 @@ from proteus.cluster import Cluster, clusters
 from proteus.errors import InputError, ModelError, ProteusError, SimulationError, StrategyError, TopologyError
 from proteus.mesh import Mesh
 from proteus.model import zoo as models
-from proteus.model.hf import from_hf
 from proteus.model.graph import Model
+from proteus.model.hf import from_hf
 from proteus.placement import Partial, Replicate, Shard
 from proteus.simulate import simulate
 from proteus.strategy import Memory, StrategyTree

@@ -1,0 +1,73 @@
+"""The errors a user can meet, one family per part of the input.
+
+::
+
+    ProteusError
+    ├── InputError       (ValueError)    a file, a flag or an argument
+    ├── ModelError       (ValueError)    the model graph or its config
+    ├── TopologyError    (ValueError)    the cluster or a topology file
+    ├── StrategyError    (ValueError)    the strategy tree, a degree, a schedule
+    └── SimulationError  (RuntimeError)  a task graph that cannot finish
+
+A message says where (file and line, or tree path), which rule, the actual
+numbers, and what to change.  Inner code raises short; the public call adds
+the context once with :func:`context`.  ``assert`` marks our own bugs only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+
+class ProteusError(Exception):
+    """Base of every error that Proteus raises on purpose."""
+
+
+class InputError(ProteusError, ValueError):
+    """A file, a flag or an argument that cannot be used."""
+
+
+class ModelError(ProteusError, ValueError):
+    """A model config or graph that is inconsistent."""
+
+
+class TopologyError(ProteusError, ValueError):
+    """A cluster or topology file that cannot be used."""
+
+
+class StrategyError(ProteusError, ValueError):
+    """A strategy that cannot be carried out on this model and cluster."""
+
+
+class SimulationError(ProteusError, RuntimeError):
+    """A task graph that cannot finish."""
+
+
+@contextmanager
+def context(where: str) -> Iterator[None]:
+    """Put `where` in front of the message of a :class:`ProteusError`.
+
+    >>> with context("layers.3.attention"):
+    ...     raise StrategyError("tp=8 does not divide 71 heads")
+    Traceback (most recent call last):
+    ...
+    proteus.errors.StrategyError: layers.3.attention: tp=8 does not divide 71 heads
+    """
+    try:
+        yield
+    except ProteusError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The message for an unknown name, with the nearest known ones.
+
+    >>> unknown("model", "lama3-8b", ["llama3-8b", "gpt2"])
+    "unknown model 'lama3-8b'; nearest: llama3-8b"
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    tail = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(names)}"
+    return f"unknown {what} {name!r}; {tail}"
