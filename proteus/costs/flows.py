@@ -17,7 +17,7 @@ from proteus.cluster.kinds import LinkKind
 from proteus.costs import draw
 from proteus.costs.collective_types import Algorithm, Collective
 from proteus.costs.draw import Edges, Part
-from proteus.costs.patterns import Pattern, is_networked, local_plan, networked_plan, patterns
+from proteus.costs.patterns import Pattern, local_plan, networked_plan, patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _edges(kind: Collective, algorithm: Algorithm, groups: np.ndarray, cluster: 
 def _pattern_edges(kind: Collective, algorithm: Algorithm, pattern: Pattern, cluster: Cluster) -> Iterable[Edges]:
     if algorithm is Algorithm.PAIRS:
         return _pairs(pattern, cluster)
-    if not is_networked(pattern, cluster):
+    if pattern.num_hosts == 1:
         if algorithm is Algorithm.NVLS:
             return draw.switched(pattern, *draw.nvls_counts(kind, pattern.members.shape[1]))
         plan = local_plan(pattern.members[0], cluster)

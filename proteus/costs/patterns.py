@@ -72,9 +72,8 @@ def patterns(groups: np.ndarray, cluster: Cluster) -> Iterator[Pattern]:
         members, hosts = np.take_along_axis(members, order, 1), np.take_along_axis(hosts, order, 1)
     is_start = np.ones(members.shape, bool)
     is_start[:, 1:] = hosts[:, 1:] != hosts[:, :-1]
-    kind = cluster.gpu_kind()[members] if len(cluster.gpu_kinds) > 1 else 0
     # One integer per row; rows that collide are told apart by the check below.
-    word = (cluster.local_of(members).astype(np.int64) * 2 + is_start) * len(cluster.gpu_kinds) + kind
+    word = (cluster.local_of(members).astype(np.int64) * 2 + is_start) * len(cluster.runs) + _run_of(hosts, cluster)
     weights = np.random.default_rng(0).integers(1, 2**62, word.shape[1], np.int64)
     with np.errstate(over="ignore"):
         key = (word * weights).sum(axis=1)
@@ -129,20 +128,18 @@ class HostPlan:
 
 
 def host_table(members: np.ndarray, cluster: Cluster) -> HostTable:
-    """Routes among `members` (int[g]) as a value that searches can be cached by."""
+    """Routes among `members` (int[g]) of one host, as a value that searches can be cached by.
+
+    Capacities are those of a healthy host: what chooses the rings does not
+    know which links are slow.
+    """
     g = len(members)
     source, target = np.repeat(members, g), np.tile(members, g)
-    routes = cluster.routes(source, target).reshape(g, g, -1)
-    return HostTable.of(routes, cluster.link_capacity_Bps)
-
-
-def is_networked(pattern: Pattern, cluster: Cluster) -> bool:
-    """Whether the hosts of the pattern talk through network cards."""
-    if pattern.num_hosts == 1:
-        return False
-    first = pattern.members[0]
-    route = cluster.routes(first[:1], first[pattern.starts[1] : pattern.starts[1] + 1])[0]
-    return bool((cluster.link_kind[route[route >= 0]] == LinkKind.NIC).any())
+    routes = cluster.routes(source, target)
+    host = int(cluster.host_of(members[:1])[0])
+    local = np.where(routes < 0, -1, routes - cluster.link_range(host).start)
+    capacity_Bps = np.array([link.capacity_Bps for link in cluster.host_at(host).links])
+    return HostTable.of(local.reshape(g, g, -1), capacity_Bps)
 
 
 def local_plan(members: np.ndarray, cluster: Cluster) -> HostPlan:
@@ -151,15 +148,30 @@ def local_plan(members: np.ndarray, cluster: Cluster) -> HostPlan:
 
 
 def networked_plan(pattern: Pattern, cluster: Cluster) -> HostPlan:
-    """Rings that enter and leave each host of a regular pattern."""
-    here, there = pattern.by_host()[0, 0], pattern.by_host()[0, 1]
-    routes = cluster.routes(here, np.full_like(here, there[0]))
+    """Rings that enter and leave each host of a regular pattern.
+
+    Where hosts differ, the one with the fewest ways in decides for all.
+    """
+    at = pattern.by_host()[0]
+    _, first = np.unique(_run_of(cluster.host_of(at[:, 0]), cluster), return_index=True)
+    plans = [_plan_of(at[host], at[(host + 1) % len(at), 0], pattern.num_hosts, cluster) for host in first]
+    return min(plans, key=lambda plan: len(plan.paths))
+
+
+def _run_of(hosts: np.ndarray, cluster: Cluster) -> np.ndarray:
+    """The run of equal hosts that each host belongs to."""
+    ends = np.cumsum([count for _, count in cluster.runs])
+    return np.searchsorted(ends, hosts, side="right")
+
+
+def _plan_of(here: np.ndarray, elsewhere: int, num_hosts: int, cluster: Cluster) -> HostPlan:
+    routes = cluster.routes(here, np.full_like(here, elsewhere))
     is_nic = (routes >= 0) & (cluster.link_kind[np.where(routes < 0, 0, routes)] == LinkKind.NIC)
     distance = is_nic.argmax(axis=1)  # links before the network card
     card = np.take_along_axis(routes, distance[:, None], 1)[:, 0]
     ends, crosses = _ring_ends(card, distance)
     paths = best_paths(host_table(here, cluster), ends)
-    return HostPlan(paths, alternates=crosses and pattern.num_hosts % 2 == 0)
+    return HostPlan(paths, alternates=crosses and num_hosts % 2 == 0)
 
 
 def _ring_ends(card: np.ndarray, distance: np.ndarray) -> tuple[tuple[tuple[int, int], ...], bool]:

@@ -8,7 +8,7 @@ from proteus.cluster.cluster import Cluster
 from proteus.cluster.kinds import LinkKind
 from proteus.costs.collective_types import Algorithm, Collective, GroupShape, Limit
 from proteus.costs.flows import flows
-from proteus.costs.patterns import Pattern, is_networked, local_plan, networked_plan, patterns
+from proteus.costs.patterns import Pattern, local_plan, networked_plan, patterns
 
 #: groups of one pattern that are looked at for the rate of a healthy one
 _SAMPLED_GROUPS = 16
@@ -57,22 +57,26 @@ def _shape(pattern: Pattern, cluster: Cluster) -> GroupShape:
             num_ranks=1, num_hosts=1, ranks_per_host=1, intra="pcie3", inter="ib", rings=1, local_rings=1, rails=1,
             is_regular=True, nvls=False, limits=(),
         )  # fmt: skip
-    networked = is_networked(pattern, cluster)
-    regular = pattern.is_regular
-    per_host = int(pattern.counts.max()) if networked else n
     rings = rails = local_rings = 1
-    if not networked:
+    if pattern.num_hosts == 1:
         rings = len(local_plan(pattern.members[0], cluster).paths)
-    elif regular:
+    elif pattern.is_regular:
         rings = rails = len(networked_plan(pattern, cluster).paths)
         local_rings = len(local_plan(pattern.by_host()[0, 0], cluster).paths)
     intra = _intra_family(pattern, cluster)
-    nvls = bool(cluster.nvls) and intra.startswith("nvlink") and per_host > 1
     shape = GroupShape(
-        num_ranks=n, num_hosts=pattern.num_hosts if networked else 1, ranks_per_host=per_host, intra=intra,
-        inter=_inter_family(cluster), rings=rings, local_rings=local_rings, rails=rails, is_regular=regular or
-        not networked, nvls=nvls, limits=(),
-    )  # fmt: skip
+        num_ranks=n,
+        num_hosts=pattern.num_hosts,
+        ranks_per_host=int(pattern.counts.max()),
+        intra=intra,
+        inter=cluster.fabric.family,
+        rings=rings,
+        local_rings=local_rings,
+        rails=rails,
+        is_regular=pattern.is_regular,
+        nvls=cluster.nvls and intra.startswith("nvlink"),
+        limits=(),
+    )
     return shape.with_limits(_limits(pattern, shape, cluster))
 
 
@@ -137,7 +141,3 @@ def _intra_family(pattern: Pattern, cluster: Cluster) -> str:
             return "socket"
     oldest, newest = _PCIE_FITTED
     return f"pcie{min(max(gpu.pcie_gen, oldest), newest)}"
-
-
-def _inter_family(cluster: Cluster) -> str:
-    return str(cluster.fabric.family)
