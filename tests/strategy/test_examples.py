@@ -23,7 +23,6 @@ def test_examples_simulate(path: Path, cluster: str) -> None:
     tree = StrategyTree.from_yaml(path.read_text(encoding="utf-8"), source=path.name)
     result = pt.simulate(tree, pt.clusters.load(cluster))
     assert result.num_devices == 8
-    assert 0 < result.mfu < 1
     # the paper's own verdict: GPT-1.5B does not fit a Titan Xp without cutting it
     assert result.fits == ((path.stem, cluster) != ("gpt-1.5b-dp", "hc1"))
 
