@@ -30,6 +30,18 @@ def transpose(ptr: np.ndarray, values: np.ndarray, num_columns: int) -> tuple[np
 
 
 @jit
+def row_with_repeat(ptr: np.ndarray, values: np.ndarray, num_columns: int) -> int:
+    """The first row of a CSR that names a column twice, or -1."""
+    seen_in = np.full(num_columns, -1, np.int64)
+    for row in range(len(ptr) - 1):
+        for j in range(ptr[row], ptr[row + 1]):
+            if seen_in[values[j]] == row:
+                return row
+            seen_in[values[j]] = row
+    return -1
+
+
+@jit
 def slots_of(on_ptr: np.ndarray, on: np.ndarray, num_streams: int) -> tuple[np.ndarray, int]:
     """The slot of every task: its first stream, or one of its own; and how many slots there are."""
     home = np.empty(len(on_ptr) - 1, np.int32)

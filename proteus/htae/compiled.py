@@ -15,10 +15,11 @@ _njit: Any = njit
 
 def _cached(function: F, **options: object) -> F:
     """Compile on first use and keep the machine code on disk where that is possible."""
+    options |= {"error_model": "numpy", "nogil": True}  # other threads go on meanwhile: views stay alive
     try:
-        return cast(F, _njit(cache=True, error_model="numpy", **options)(function))
+        return cast(F, _njit(cache=True, **options)(function))
     except RuntimeError:  # no folder that can be written: compile in every process
-        return cast(F, _njit(error_model="numpy", **options)(function))
+        return cast(F, _njit(**options)(function))
 
 
 def jit(function: F) -> F:

@@ -50,9 +50,8 @@ def link_bytes(graph: TaskGraph) -> np.ndarray:
 
 def link_utilisation(graph: TaskGraph, timeline: Timeline) -> np.ndarray:
     """float64[links]: the used part of what every link could have carried in the whole run, 0 to 1."""
-    if timeline.makespan_s == 0:
-        return np.zeros(len(graph.link_capacity_Bps))
-    return link_bytes(graph) / (graph.link_capacity_Bps * timeline.makespan_s)
+    could_bytes = graph.link_capacity_Bps * timeline.makespan_s
+    return np.divide(link_bytes(graph), could_bytes, out=np.zeros_like(could_bytes), where=could_bytes > 0)
 
 
 def link_steps(graph: TaskGraph, timeline: Timeline, link: int, pieces: FlowPieces | None = None) -> Steps:

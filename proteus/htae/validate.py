@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from proteus.errors import SimulationError
+from proteus.htae.columns import row_with_repeat
 from proteus.htae.tasks import TaskGraph, TaskKind
 
 #: dtypes of the columns, as the kernels are compiled for them
@@ -73,6 +74,12 @@ def validate(graph: TaskGraph, describe: Callable[[int], str] = str) -> None:
         raise SimulationError("segment_work_s must have one time >= 0 for every op of segment_class")
     if len(graph.pattern_count) != len(graph.pattern_link) or not np.all(graph.pattern_count > 0):
         raise SimulationError("pattern_count must have one count > 0 for every link of pattern_link")
+    for name in ("pattern_cap_Bps", "link_capacity_Bps", "compute_slowdown", "comm_slowdown"):
+        if not np.all(getattr(graph, name) >= 0):
+            raise SimulationError(f"column {name} has a value that is not >= 0")
+    repeat = row_with_repeat(graph.pattern_ptr, graph.pattern_link, len(graph.link_capacity_Bps))
+    if repeat >= 0:
+        raise SimulationError(f"pattern {repeat} names a link twice; sum its counts into one row")
     _check_kinds(graph, describe)
 
 

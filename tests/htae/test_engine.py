@@ -7,13 +7,14 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proteus.htae.engine import play, warm_up
+from proteus.htae.engine import is_warm, play, warm_up
 from proteus.htae.invariants import alone_s, check_timeline
 from proteus.htae.reference import play_reference
 from proteus.htae.synthetic import pipeline
@@ -133,9 +134,10 @@ def test_warm_up_is_silent_when_warm() -> None:
     said: list[str] = []
     assert warm_up(said.append) < 60
     assert said == []
+    assert is_warm()
 
 
-def test_warm_up_says_that_it_compiles(tmp_path: object) -> None:
+def test_an_empty_cache_is_cold(tmp_path: Path) -> None:
     code = "from proteus.htae.engine import is_warm; print(is_warm())"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -107,11 +107,32 @@ def changed(name: str, row: int, value: Any) -> TaskGraph:
         ("segment_work_s", 0, -1.0, "segment_work_s must have one time >= 0"),
         ("segment_work_s", 0, 2.0, "task 1 has work 1.0 and its segment 2.0"),
         ("stream_device", 1, -1, "negative device"),
+        ("link_capacity_Bps", 0, -5.0, "column link_capacity_Bps has a value that is not >= 0"),
+        ("pattern_cap_Bps", 0, np.nan, "column pattern_cap_Bps has a value that is not >= 0"),
     ],
 )
 def test_broken_columns_are_refused(name: str, row: int, value: Any, message: str) -> None:
     with pytest.raises(SimulationError, match=message):
         play(changed(name, row, value))
+
+
+def test_a_link_twice_in_a_pattern_is_refused() -> None:
+    graph = small_graph()
+    twice = dataclasses.replace(
+        graph,
+        pattern_ptr=np.array([0, 2], "i4"),
+        pattern_link=np.array([0, 0], "i4"),
+        pattern_count=np.array([1, 2], "i4"),
+    )
+    with pytest.raises(SimulationError, match="pattern 0 names a link twice; sum its counts into one row"):
+        play(twice)
+
+
+def test_a_task_twice_in_a_stream_waits_for_itself() -> None:
+    graph = small_graph()
+    with pytest.raises(SimulationError, match="wait for each other, 0 <- 0;"):
+        play(changed("stream_task", 1, 0))
+    assert play(graph).makespan_s > 0
 
 
 def test_wrong_types_and_lengths_are_refused() -> None:
