@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,17 +93,6 @@ def test_alone_and_without_overlap_faster_links_never_slow_a_step(graph: TaskGra
     )
     quicker = dataclasses.replace(alone, pattern_cap_Bps=limits * np.array(faster))
     assert np.all(play(quicker).end_s <= play(alone).end_s * (1 + 1e-12))
-
-
-@pytest.mark.parametrize("reduce_every", [False, True])
-def test_synthetic_pipeline(reduce_every: bool) -> None:
-    graph = pipeline(3, 4, 2, 2, reduce_every=reduce_every)
-    fast, plain = play(graph), play_reference(graph)
-    np.testing.assert_allclose(fast.end_s, plain.end_s, rtol=1e-12)
-    check_timeline(graph, fast)
-    rates = np.unique(fast.rate)
-    assert np.any(rates < 1), "no compute is slowed"
-    assert np.any((rates > 1) & ~np.isin(rates, graph.pattern_cap_Bps)), "no bandwidth is shared"
 
 
 DIGEST = """
