@@ -1,0 +1,197 @@
+"""Does a compiled strategy train like the undivided model?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from proteus.adapters.numeric.chunks import LinkView, own_chunks
+from proteus.adapters.numeric.executor import Executor
+from proteus.adapters.numeric.problem import check_divisible, make_problem
+from proteus.adapters.numeric.rank import Rank
+from proteus.adapters.numeric.reference import Outcome, undivided
+from proteus.cluster import Cluster, clusters
+from proteus.compiler.compile import compile_tree
+from proteus.compiler.graph import ExecutionGraph
+from proteus.compiler.state import ParameterState
+from proteus.htae.engine import play
+from proteus.placement import Partial
+from proteus.strategy import StrategyTree
+
+#: float64 sums in another order differ by some 1e-15 of numbers near 1
+TOLERANCE = 1e-9
+#: GPUs of one host of the default cluster
+_HOST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many collectives of one kind a step runs, one per group, and their bytes (sizes as NCCL counts them)."""
+
+    count: int
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What came out of running a strategy with real numbers.
+
+    Parameters
+    ----------
+    collectives
+        By kind; ``send`` counts messages between stages.
+    errors
+        Largest absolute difference of loss, gradients and parameters.
+    worst
+        The gradient and the parameter that differ most.
+    """
+
+    ranks: int
+    tasks: int
+    collectives: Mapping[str, Count]
+    errors: Mapping[str, float]
+    worst: Mapping[str, str]
+    tolerance: float = TOLERANCE
+
+    @property
+    def equal(self) -> bool:
+        """Whether everything agrees to the tolerance (a NaN does not)."""
+        return all(error <= self.tolerance for error in self.errors.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``proteus verify --json`` prints it."""
+        return {
+            "ranks": self.ranks,
+            "tasks": self.tasks,
+            "collectives": {k: {"count": c.count, "bytes": c.bytes} for k, c in self.collectives.items()},
+            "max_abs_err": dict(self.errors),
+            "worst": dict(self.worst),
+            "tolerance": self.tolerance,
+            "equal": self.equal,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.ranks} ranks, {self.tasks} tasks"]
+        lines += [f"  {kind:<15}{c.count:>7} × {c.bytes / c.count:>12.0f} bytes" for kind, c in self.collectives.items()]
+        lines += [
+            f"  {what:<15}differs by at most {error:.3g}{f' ({self.worst[what]})' if what in self.worst else ''}"
+            for what, error in self.errors.items()
+        ]
+        verdict = "trains like the undivided model" if self.equal else "does NOT train like the undivided model"
+        return "\n".join([*lines, f"{verdict} (tolerance {self.tolerance:g})"])
+
+
+def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verification:
+    """See :func:`proteus.adapters.verify`."""
+    if cluster is None:
+        cluster = clusters.load("dgx-a100", nodes=-(-tree.num_devices // _HOST))
+    graph = compile_tree(tree, cluster, fold=False)
+    batch = tree.training.global_batch
+    is_divided = tree.num_micro_batches > 1 or any(
+        "batch" in program_cut for chunk in graph.chunks for link in chunk.links for program_cut in _cuts(link.program.forward)
+    )
+    check_divisible(tree.model, is_divided=is_divided)
+    problem = make_problem(tree.model, batch, seed)
+    executor = Executor(graph, play(graph.tasks), problem)
+    executor.run()
+    return compare(executor, undivided(problem, tree.training.optimizer))
+
+
+def _cuts(instructions: tuple[Any, ...]) -> list[tuple[str | None, ...]]:
+    return [i.cut for i in instructions if hasattr(i, "cut")]
+
+
+def compare(executor: Executor, outcome: Outcome) -> Verification:
+    """The differences between an executed graph and the undivided model."""
+    graph = executor.graph
+    found = {"gradients": (0.0, ""), "parameters": (0.0, "")}
+    seen: set[str] = set()
+    for rank in executor.ranks:
+        for name, view, state in _held(executor, rank):
+            if state.parameter.gradient >= 0 and name in outcome.gradients:
+                seen.add(name)
+                error = _difference(executor, rank, view, state, outcome.gradients[name], "gradient", name)
+                found["gradients"] = _larger(found["gradients"], error, name)
+            error = _difference(executor, rank, view, state, outcome.parameters[name], "parameter", name)
+            found["parameters"] = _larger(found["parameters"], error, name)
+    for name in sorted(set(outcome.gradients) - seen):
+        found["gradients"] = _larger(found["gradients"], math.inf, name)
+    errors = {"loss": _loss_error(executor, outcome.loss)} | {what: error for what, (error, _) in found.items()}
+    return Verification(
+        ranks=len(executor.ranks),
+        tasks=graph.tasks.num_tasks,
+        collectives=count_collectives(graph),
+        errors=errors,
+        worst={what: name for what, (_, name) in found.items() if name},
+    )
+
+
+def _larger(old: tuple[float, str], error: float, name: str) -> tuple[float, str]:
+    return (error, name) if error > old[0] or math.isnan(error) else old
+
+
+def _held(executor: Executor, rank: Rank) -> list[tuple[str, LinkView, ParameterState]]:
+    return [
+        (view.key(copy, state), view, state)
+        for chunk in own_chunks(executor.graph.chunks, rank.plan.rank)
+        for link in range(len(chunk.links))
+        for view in (executor.lookup.view(chunk.index, link),)
+        for copy in range(view.link.count)
+        for state in view.parameter_of.values()
+    ]
+
+
+def _difference(
+    executor: Executor, rank: Rank, view: LinkView, state: ParameterState, whole: Tensor, what: str, name: str
+) -> float:
+    """Between what the rank holds in the end and its part of the undivided result."""
+    want = executor.flat_spec(view, rank, state).flatten(executor.local(view, rank, state, whole))
+    weight = rank.weights[name]
+    if what == "gradient":
+        have = rank.final_gradients[name]
+    elif weight is not None:
+        have = weight.flat
+    elif executor.gathers_first:  # the next step gathers it
+        have = rank.masters[name].flat
+    else:
+        return math.inf
+    delta = (want.pick(have.held, rank.by_axis).data - have.data).abs()
+    return float(delta.max()) if delta.numel() else 0.0
+
+
+def _loss_error(executor: Executor, expected: float) -> float:
+    """Every replica of the loss, its partial terms summed, against the undivided one."""
+    chunk = executor.graph.chunks[-1]
+    program = chunk.links[-1].program
+    layout = program.values[program.loss].layout
+    total = torch.zeros(chunk.mesh.shape, dtype=torch.float64)
+    for rank in executor.ranks:
+        if rank.plan.rank == chunk.rank:
+            total[rank.coordinate] = torch.stack(list(rank.losses.values())).sum() / executor.num_micro
+    terms = [axis for axis, placement in enumerate(layout) if isinstance(placement, Partial)]
+    sums = total.sum(terms) if terms else total
+    return float((sums - expected).abs().max())
+
+
+def count_collectives(graph: ExecutionGraph) -> dict[str, Count]:
+    """Collectives of an unfolded graph by kind: one per group, with the sum of their sizes."""
+    found: dict[str, tuple[int, float]] = {}
+    counted: set[int] = set()
+    for rank in graph.classes:
+        plan = graph.plans[rank.plan]
+        for step in plan.is_comm.nonzero()[0].tolist():
+            task = int(rank.task_of[step])
+            if task not in counted:
+                counted.add(task)
+                row = graph.comm_rows[plan.ref[step]]
+                count, size = found.get(row.kind, (0, 0.0))
+                found[row.kind] = (count + 1, size + row.size_bytes)
+    for transfer in graph.transfers:
+        count, size = found.get("send", (0, 0.0))
+        found["send"] = (count + len(transfer.tasks), size + len(transfer.tasks) * transfer.size_bytes)
+    return {kind: Count(count=count, bytes=size) for kind, (count, size) in sorted(found.items())}
