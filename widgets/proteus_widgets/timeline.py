@@ -95,6 +95,19 @@ class Timeline(anywidget.AnyWidget):
             )
         self._post()
 
+    def show_whole(
+        self,
+        spans: Spans,
+        makespan_s: float,
+        *,
+        memory: Sequence[MemoryTrack],
+        critical: np.ndarray,
+    ) -> None:
+        """Show a result without a kernel to ask later: all spans, and the critical path with them."""
+        self.show(spans, makespan_s, memory=memory, critical=lambda: critical)
+        self._detail, self._wants_critical = None, True
+        self._post()
+
     def light(self, lit: Lit) -> None:
         """Show a selection: lit spans stand out, the selected one has a frame."""
         with self.hold_sync():

@@ -28,7 +28,8 @@ function render({ model, el }) {
     if (!why.ladder) return;
     const parts = [table("From ideal to actual", ["", "time", "share", ""], ladder(why.ladder))];
     const side = h("div", { class: "pt-why-side" });
-    if (why.changes.length) {
+    if (why.advice === false) side.replaceChildren();
+    else if (why.changes.length) {
       const items = why.changes.map((change, i) => {
         const button = h("button", { type: "button", class: "pt-button", onclick: () => model.send({ type: "apply", index: i }) }, "Apply");
         button.setAttribute("aria-label", `Apply: ${change.label}`);
