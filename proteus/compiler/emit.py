@@ -18,7 +18,7 @@ from proteus.compiler.price import Pricer, pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
 from proteus.compiler.steps import STREAMS
-from proteus.compiler.tables import OpRow, Tables
+from proteus.compiler.tables import HOST_COPIES, HostCopy, OpRow, Tables
 from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
@@ -65,7 +65,9 @@ class Emitter:
         self.num_ranks = tree.num_devices
         self.row_relation = [self.relations.of(row, tables.members) for row in tables.comms]
         self.row_prices = [
-            self.relations.price(r, Collective(row.kind), row.size_bytes)
+            self.relations.copy_price(r, HostCopy(row.kind), row.size_bytes)
+            if row.kind in HOST_COPIES
+            else self.relations.price(r, Collective(row.kind), row.size_bytes)
             for r, row in zip(self.row_relation, tables.comms, strict=True)
         ]
         self.boundaries = self._boundaries()
@@ -267,7 +269,8 @@ class Emitter:
             op_class[row] = price.comm_class
         comm = plan.is_comm & owns
         at, ref = ids[comm], plan.ref[comm]
-        columns.kind[at] = TaskKind.COMM
+        is_copy = np.array([row.kind in HOST_COPIES for row in self.tables.comms], bool)
+        columns.kind[at] = np.where(is_copy[ref], TaskKind.COPY, TaskKind.COMM)
         columns.latency_s[at], columns.work[at] = latency[ref], work[ref]
         columns.pattern[at], columns.op_class[at] = pattern[ref], op_class[ref]
         columns.release_s[at] = released[comm]

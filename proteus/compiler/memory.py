@@ -15,11 +15,13 @@ import numpy as np
 
 from proteus.compiler.block import local_numel
 from proteus.compiler.chain import Chunk, Link
-from proteus.compiler.program import BlockProgram
+from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+from proteus.compiler.offload import activation_bytes, parameter_bytes
 from proteus.compiler.state import is_held, states
 from proteus.compiler.steps import Phase, reads, writes
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
+from proteus.model.graph import OpKind
 from proteus.strategy.config import Training
 from proteus.strategy.schedules.plan import B, F, W
 from proteus.units import DTYPE_BYTES
@@ -47,36 +49,80 @@ class _Key:
         return isinstance(other, _Key) and other.program is self.program and other.phase is self.phase
 
 
+#: ops whose backward hands the gradient on as it is
+_HAND_ON = (OpKind.ADD, OpKind.RESHAPE)
+#: ops whose gradient is one element per row: it is added where the rest of the gradient is made
+_SPARSE_GRADIENT = (OpKind.PICK, OpKind.MAX)
+
+
 @lru_cache(maxsize=4096)
 def _memory(key: _Key, activation_bytes: float) -> tuple[float, float]:
-    """(kept, transient peak) bytes of a phase."""
+    """(kept, transient peak) bytes of a phase.
+
+    Values that share storage count once: gradients are summed in place, and
+    what an op hands on unchanged is the same tensor.
+    """
     program, phase = key.program, key.phase
     kept = saved_tensors(program)
+    kept_as = {(name, layout) for name, layout, _ in program.saved}
 
     def size(value: int) -> float:
         item = program.values[value]
         tensor = program.block.tensors[item.tensor]
-        if tensor.kind == "parameter" or (not item.is_grad and item.tensor in kept):
+        if tensor.kind == "parameter" or (not item.is_grad and (item.tensor, item.layout) in kept_as):
             return 0.0
         element = activation_bytes if tensor.dtype is None else DTYPE_BYTES[tensor.dtype]
         return local_numel(tensor.dims, program.sizes, item.layout, program.mesh) * element
 
+    storage = _storages(phase)
+
+    def owner(value: int) -> int:
+        return storage.get(value, value)
+
     last: dict[int, int] = {}
     for at, instruction in enumerate(phase.instructions):
         for value in (*reads(instruction), *writes(instruction)):
-            last[value] = at
+            last[owner(value)] = at
     live: dict[int, float] = {}
     now = peak = 0.0
     for at, instruction in enumerate(phase.instructions):
         for value in writes(instruction):
-            if value not in live:
-                live[value] = size(value)
-                now += live[value]
+            if owner(value) not in live:
+                live[owner(value)] = 0.0 if _is_sparse(instruction) else size(value)
+                now += live[owner(value)]
         peak = max(peak, now)
-        for value in {*reads(instruction), *writes(instruction)}:
+        for value in {owner(v) for v in (*reads(instruction), *writes(instruction))}:
             if last[value] == at and value in live:
                 now -= live.pop(value)
     return sum(kept.values()), peak
+
+
+def _is_sparse(instruction: Instruction) -> bool:
+    return (
+        isinstance(instruction, Compute)
+        and instruction.phase is ProgramPhase.INPUT_GRAD
+        and instruction.op.kind in _SPARSE_GRADIENT
+    )
+
+
+def _storages(phase: Phase) -> dict[int, int]:
+    """Values that live in the storage of another, and which."""
+    found: dict[int, int] = {}
+    dense: set[int] = set()
+    for instruction in phase.instructions:
+        match instruction:
+            case Accumulate():
+                whole = [v for v in instruction.sources if v in dense] or list(instruction.sources)
+                found[instruction.target] = found.get(whole[0], whole[0])
+            case Compute() if instruction.phase is ProgramPhase.INPUT_GRAD and instruction.op.kind in _HAND_ON:
+                handed = next((v for v in instruction.grads_in if v >= 0), None)
+                if handed is not None:
+                    found |= dict.fromkeys(instruction.outputs, found.get(handed, handed))
+            case Move() if instruction.step.is_local:
+                found[instruction.target] = found.get(instruction.source, instruction.source)
+        if not _is_sparse(instruction):
+            dense |= set(writes(instruction))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +136,15 @@ class PhaseParts:
     transient
         The most that lives inside the phase besides.
     gathered
-        Parameters that are only whole during the phase (ZeRO-3).
+        Parameters that are only whole, or on the device, during the phase (ZeRO-3, offload).
+    offloaded
+        The part of `kept` that waits in host memory.
     """
 
     kept: float
     transient: float
     gathered: float
+    offloaded: float = 0.0
 
 
 def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision) -> PhaseParts:
@@ -104,7 +153,8 @@ def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precisio
     gathered = 0.0
     if has_gathers:
         gathered = sum(s.numel * precision.activation_bytes for s in states(link) if s.kept["parameter"])
-    return PhaseParts(kept, transient, gathered)
+        gathered += parameter_bytes(link, precision)
+    return PhaseParts(kept, transient, gathered, activation_bytes(link))
 
 
 def phase_memory(
@@ -124,6 +174,11 @@ def phase_memory(
         return alloc, free
     parts = phase_parts(link, phase, num_gathers > 0, precision)
     first, last = min(num_gathers, num_steps - 1), num_steps - 1
+    if parts.offloaded:  # it leaves when the copy to the host ends, and comes back with the copy from it
+        if kind == F:
+            free[last] += parts.offloaded
+        elif kind == B:
+            alloc[0] += parts.offloaded
     alloc[first] += parts.transient
     free[last] += parts.transient
     if kind == F:
@@ -170,7 +225,9 @@ def static_memory(chunks: Iterable[Chunk], training: Training, precision: Precis
                 own = {
                     "parameter": numel * precision.param_bytes / mesh.degree(state.kept["parameter"]),
                     "gradient": numel * precision.grad_bytes / mesh.degree(state.kept["gradient"]),
-                    "optimizer": numel * precision.state_bytes(training.optimizer) / mesh.degree(state.kept["optimizer"]),
+                    "optimizer": numel
+                    * precision.state_bytes(training.optimizer)
+                    / mesh.degree(state.kept["optimizer"]),
                 }
                 if state.parameter.gradient < 0:
                     own["gradient"] = own["optimizer"] = 0.0
@@ -179,6 +236,4 @@ def static_memory(chunks: Iterable[Chunk], training: Training, precision: Precis
                 gradient += held["gradient"]
                 optimizer += held["optimizer"]
                 by_link[id(link)] = by_link.get(id(link), 0.0) + sum(held.values())
-    return StaticMemory(
-        parameter=parameter, gradient=gradient, optimizer=optimizer, by_link=tuple(by_link.items())
-    )
+    return StaticMemory(parameter=parameter, gradient=gradient, optimizer=optimizer, by_link=tuple(by_link.items()))

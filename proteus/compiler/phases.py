@@ -31,8 +31,8 @@ class CopySteps:
         int[edges, 2]: (waits for, step); PORT stands for what was handed over.
     outputs
         Steps that make what is handed on; PORT where it passes through.
-    gather
-        Step that gathers the parameters, or -1.
+    brought
+        Steps that bring parameters or activations before the computation.
     reduction
         Last step that reduces gradients, or -1.
     alloc_bytes, free_bytes
@@ -44,7 +44,7 @@ class CopySteps:
     part: np.ndarray
     edges: np.ndarray
     outputs: tuple[int, ...]
-    gather: int
+    brought: tuple[int, ...]
     reduction: int
     alloc_bytes: np.ndarray
     free_bytes: np.ndarray
@@ -146,7 +146,8 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
             made = (at[:-1, None] + np.array(own)).reshape(count - 1, -1)
             edges.append(
                 np.stack(
-                    [np.repeat(made, later.shape[1], axis=1).ravel(), np.tile(later, (1, made.shape[1])).ravel()], axis=1
+                    [np.repeat(made, later.shape[1], axis=1).ravel(), np.tile(later, (1, made.shape[1])).ravel()],
+                    axis=1,
                 )
             )
         if own:
@@ -154,8 +155,8 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
         if template.reduction >= 0:
             last_reduction = int(at[-1]) + template.reduction
         last = template.last_compute
-        if template.gather >= 0 and last >= 0:
-            edges.append(_prefetch_edges(at, template.gather, last, prefetch))
+        if last >= 0:
+            edges.extend(_prefetch_edges(at, step, last, prefetch) for step in template.brought)
         if last >= 0:
             ends = at + last
             copy_last[number] = ends[::-1] if is_reversed else ends
@@ -180,11 +181,11 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
     )
 
 
-def _prefetch_edges(at: np.ndarray, gather: int, last: int, before: tuple[int, int]) -> np.ndarray:
-    """A copy's parameters are gathered while the copy before it computes, not earlier."""
+def _prefetch_edges(at: np.ndarray, step: int, last: int, before: tuple[int, int]) -> np.ndarray:
+    """What a copy needs is brought while the copy before it computes, not earlier."""
     ends = np.concatenate([np.array(before), at + last])[: len(at)]
     keep = ends >= 0
-    return np.stack([ends[keep], (at + gather)[keep]], axis=1)
+    return np.stack([ends[keep], (at + step)[keep]], axis=1)
 
 
 def _pairs(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ import numpy as np
 from proteus.compiler.chain import Chunk, Link
 from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import phase_memory
+from proteus.compiler.offload import activation_bytes, offloaded_parameters, on_host, parameter_bytes, update_bytes
 from proteus.compiler.phases import ChunkPhase, CopySteps, concatenate
 from proteus.compiler.state import (
     ParameterState,
@@ -31,7 +32,7 @@ from proteus.compiler.state import (
     updated,
 )
 from proteus.compiler.steps import PORT, Phase, phases, reads
-from proteus.compiler.tables import CommRow, OpRow, Tables
+from proteus.compiler.tables import CommRow, HostCopy, OpRow, Tables
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
@@ -249,11 +250,13 @@ class RankPlanner:
         edges: list[tuple[int, int]] = []
         part: list[int] = []
         uses = kind != W or _reads_parameters(program, phase)
+        copies = [tables.comm(row) for row in self._copies_in(link, kind, uses, is_split)]
         gather = [tables.comm(row) for row in self._move_rows(link, has_gathers=uses, has_reductions=False)]
-        shift = len(gather)
+        shift = len(copies) + len(gather)
         is_comm += [True] * shift
-        ref += gather
-        part += [-1 - k for k in range(shift)]
+        ref += [*copies, *gather]
+        part += [NONE] * len(copies) + [-1 - k for k in range(len(gather))]
+        edges.extend((c, len(copies) + g) for c in range(len(copies)) for g in range(len(gather)))
         for number, step in enumerate(phase.steps):
             at = shift + number
             node = self._node(link, phase, step.instructions[0])
@@ -277,7 +280,13 @@ class RankPlanner:
             for number, row in enumerate(reduce):
                 is_comm.append(True)
                 ref.append(row)
-                part.append(-1 - shift - number)
+                part.append(-1 - len(gather) - number)
+                edges.append((computes[-1], len(ref) - 1))
+        if kind == F and computes:
+            for copy in self._copies_out(link):
+                is_comm.append(True)
+                ref.append(tables.comm(copy))
+                part.append(NONE)
                 edges.append((computes[-1], len(ref) - 1))
         alloc, free = phase_memory(link, phase, kind, is_split, len(ref), shift, self.precision, self.profile)
         return CopySteps(
@@ -286,7 +295,7 @@ class RankPlanner:
             part=np.array(part, np.int32),
             edges=np.array(edges, np.int64).reshape(-1, 2),
             outputs=tuple(o if o == PORT else o + shift for o in phase.outputs),
-            gather=0 if gather else -1,
+            brought=tuple(range(shift)) if not copies else tuple(range(len(copies))),
             reduction=len(ref) - 1 if reduce else -1,
             alloc_bytes=alloc,
             free_bytes=free,
@@ -298,6 +307,43 @@ class RankPlanner:
     def _block_node(self, link: Link) -> int:
         return self.node_of[(link.run.path, "")]
 
+    # -- host memory ----------------------------------------------------------
+
+    def _copies_in(self, link: Link, kind: int, reads_parameters: bool, is_split: bool) -> list[CommRow]:
+        """What comes from the host before a phase."""
+        mesh, name, node = link.program.mesh, link.run.block.name, self._block_node(link)
+        rows = []
+        if reads_parameters and (size := parameter_bytes(link, self.precision)):
+            rows.append(self.tables.copy_row(mesh, HostCopy.FROM_HOST, size, f"parameters of {name} from host", node))
+        if kind == B and (size := activation_bytes(link)):
+            rows.append(self.tables.copy_row(mesh, HostCopy.FROM_HOST, size, f"activations of {name} from host", node))
+        return rows
+
+    def _copies_out(self, link: Link) -> list[CommRow]:
+        """What goes to the host after a forward."""
+        size = activation_bytes(link)
+        if not size:
+            return []
+        what = f"activations of {link.run.block.name} to host"
+        return [self.tables.copy_row(link.program.mesh, HostCopy.TO_HOST, size, what, self._block_node(link))]
+
+    def _update_on_host(self, own: Sequence[Chunk], writer: _Writer, preds: Sequence[int]) -> list[int]:
+        """Gradients to the host, the update there, parameters back; the last step."""
+        links = [link for c in own for link in c.links]
+        numel = offloaded_parameters(links)
+        if not numel:
+            return []
+        mesh, precision = own[0].mesh, self.precision
+        moves = (
+            (HostCopy.TO_HOST, numel * precision.grad_bytes, "gradients to host"),
+            (HostCopy.UPDATE, update_bytes(numel, self.training.optimizer, precision), "update on host"),
+            (HostCopy.FROM_HOST, numel * precision.param_bytes, "parameters from host"),
+        )
+        last = list(preds)
+        for kind, size, what in moves:
+            last = [writer.add(True, self.tables.comm(self.tables.copy_row(mesh, kind, size, what, 0)), last)]
+        return last
+
     # -- parameters and gradients -------------------------------------------
 
     def _move_rows(self, link: Link, *, has_gathers: bool, has_reductions: bool) -> list[CommRow]:
@@ -308,8 +354,10 @@ class RankPlanner:
             # FSDP gathers in the compute precision whatever the master copy is
             gathers = move.kind == "all_gather"
             size = numel * (self.precision.activation_bytes if gathers else self.precision.grad_bytes)
-            what = ("parameter", f"all_gather parameters of {name}") if gathers else (
-                "gradient", f"{move.kind} gradients of {name}"
+            what = (
+                ("parameter", f"all_gather parameters of {name}")
+                if gathers
+                else ("gradient", f"{move.kind} gradients of {name}")
             )
             rows.append(self.tables.state_row(link.program.mesh, move.axes, move.kind, size, *what, node))
         return rows
@@ -377,7 +425,9 @@ class RankPlanner:
         # streams run in order: after the last reduction within the actions come all of them
         waits = [last_overall, self._last_reduction(made, starts, chunk, kind)]
         pending: list[_Pending] = []
-        done = {c.index: np.flatnonzero((chunk == c.index) & (kind == (W if c.index in self.is_split else B))) for c in own}
+        done = {
+            c.index: np.flatnonzero((chunk == c.index) & (kind == (W if c.index in self.is_split else B))) for c in own
+        }
         for c in sorted(own, key=lambda c: done[c.index][-1] if len(done[c.index]) else -1):
             k = W if c.index in self.is_split else B
             at = done[c.index]
@@ -394,11 +444,12 @@ class RankPlanner:
                 move = StateMove(kind="all_reduce", axes=(), items=items)
                 syncs.append(writer.add(True, tied.comm, [last_overall], NONE, move))
         optimizer = self._optimizer(own, writer, tables, [*waits, *syncs[-1:]])
+        updated = [optimizer, *self._update_on_host(own, writer, [*waits, *syncs[-1:]])]
         if not self.training.overlap_parameters:
             for c in own:
                 for number in range(len(c.links)):
                     for row, move in self._updated_rows(c, number):
-                        writer.add(True, self.tables.comm(row), [optimizer], c.index, move)
+                        writer.add(True, self.tables.comm(row), updated, c.index, move)
         return optimizer
 
     @staticmethod
@@ -495,7 +546,7 @@ class RankPlanner:
                 numel += link.count * sum(
                     s.numel / mesh.degree(s.kept["optimizer"])
                     for s in states(link)
-                    if s.parameter.gradient >= 0 and is_held(s, every)
+                    if s.parameter.gradient >= 0 and is_held(s, every) and not on_host(s)
                 )
         kernels = optimizer_works(numel, self.training.optimizer, self.precision, self.profile)
         row = OpRow(None, None, kernels, f"{self.training.optimizer} update", 0, SpanKind.OPTIMIZER)

@@ -11,7 +11,8 @@ import numpy as np
 from proteus.cluster import Cluster
 from proteus.compiler.chain import Chunk
 from proteus.compiler.fold import Folding, Relation
-from proteus.compiler.tables import CommRow
+from proteus.compiler.offload import copy_flows, copy_terms
+from proteus.compiler.tables import CommRow, HostCopy
 from proteus.costs.collectives import Algorithm, Collective, GroupShape, Terms, choose, terms
 from proteus.costs.flows import Flows, flows
 from proteus.costs.overlap import CommClass
@@ -75,6 +76,11 @@ def _flows(groups: _Key, kind: Collective, algorithm: Algorithm, shape: int, clu
     return Flows(rows[found.group].astype(np.int32), found.link, found.count)
 
 
+@lru_cache(maxsize=64)
+def _copy_flows(groups: _Key, kind: HostCopy, cluster: Cluster) -> Flows:
+    return copy_flows(groups.groups.members[:, 0], kind, cluster)
+
+
 class _Key:
     """Groups by identity: they are made once per mesh."""
 
@@ -110,13 +116,19 @@ class Relations:
             self._first.setdefault(chunk.mesh, {})[chunk.rank] = chunk.first_device
         self.groups: list[Groups] = []
         self._at: dict[tuple[Mesh, tuple[str, ...], int], int] = {}
-        self._flows: list[dict[tuple[Collective, Algorithm, int], int]] = []
+        self._flows: list[dict[tuple[Collective | HostCopy, Algorithm | None, int], int]] = []
         self.group_of: list[np.ndarray] = []
 
     def add(self, groups: Groups) -> int:
         self.groups.append(groups)
         self._flows.append({})
         return len(self.groups) - 1
+
+    def copy_price(self, relation: int, kind: HostCopy, size_bytes: float) -> tuple[tuple[Price, ...], np.ndarray]:
+        """Price of a copy between device and host; every rank is a group of its own."""
+        used = self._flows[relation].setdefault((kind, None, 0), len(self._flows[relation]))
+        price = Price(copy_terms(size_bytes, kind), used, CommClass.COPY)
+        return (price,), np.zeros(len(self.groups[relation].members), np.int64)
 
     def of(self, row: CommRow, members: Sequence[Groups]) -> int:
         """Number of the relation of a communication row."""
@@ -148,7 +160,12 @@ class Relations:
 
     def flows(self, relation: int) -> list[Flows]:
         key = _Key(self.groups[relation])
-        return [_flows(key, kind, algorithm, shape, self.cluster) for kind, algorithm, shape in self._flows[relation]]
+        return [
+            _copy_flows(key, kind, self.cluster)
+            if isinstance(kind, HostCopy) or algorithm is None
+            else _flows(key, kind, algorithm, shape, self.cluster)
+            for kind, algorithm, shape in self._flows[relation]
+        ]
 
     def relations(self) -> list[Relation]:
         """For :func:`fold`."""

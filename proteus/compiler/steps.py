@@ -16,7 +16,18 @@ from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruct
 #: "what was handed over": stands for the step that made the block's input
 PORT = -2
 
-STREAMS = ("compute", "tensor", "context", "expert", "gradient", "parameter", "pipeline", "copy")
+STREAMS = (
+    "compute",
+    "tensor",
+    "context",
+    "expert",
+    "gradient",
+    "parameter",
+    "pipeline",
+    "to_host",
+    "from_host",
+    "host_update",
+)
 _STREAM_OF_AXIS = {"tp": "tensor", "tq": "tensor", "cp": "context", "ep": "expert"}
 
 

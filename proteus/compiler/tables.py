@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from proteus.compiler.kinds import SpanKind
 from proteus.compiler.program import BlockProgram, Instruction, Move, ProgramPhase
 from proteus.compiler.steps import stream_of
 from proteus.costs.work import Work
 from proteus.mesh import Mesh
-from proteus.compiler.kinds import SpanKind
 
 if TYPE_CHECKING:
     from proteus.compiler.relations import Groups
@@ -21,6 +22,9 @@ _COMM_SPAN = {
     "gradient": SpanKind.GRADIENT_COMM,
     "parameter": SpanKind.PARAMETER_COMM,
     "pipeline": SpanKind.PIPELINE_COMM,
+    "to_host": SpanKind.COPY,
+    "from_host": SpanKind.COPY,
+    "host_update": SpanKind.HOST,
 }
 _COMPUTE_SPAN = {
     ProgramPhase.FORWARD: SpanKind.FORWARD,
@@ -28,6 +32,17 @@ _COMPUTE_SPAN = {
     ProgramPhase.INPUT_GRAD: SpanKind.BACKWARD,
     ProgramPhase.WEIGHT_GRAD: SpanKind.WEIGHT_GRAD,
 }
+
+
+class HostCopy(StrEnum):
+    """Work between a device and its host; the `kind` of such communication rows."""
+
+    TO_HOST = "to_host"
+    FROM_HOST = "from_host"
+    UPDATE = "host_update"  # the optimizer, on the host
+
+
+HOST_COPIES = frozenset(HostCopy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +108,21 @@ class Tables:
             name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream],
         )  # fmt: skip
 
+    def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, what: str, node: int) -> CommRow:
+        """A copy between every rank and its host."""
+        return self.state_row(mesh, (), kind, size_bytes, kind, what, node)
+
     def state_row(
         self, mesh: Mesh, axes: tuple[str, ...], kind: str, size_bytes: float, stream: str, name: str, node: int
     ) -> CommRow:
         """A collective on gradients or parameters."""
         return CommRow(
-            mesh=mesh, axes=axes, kind=kind, size_bytes=size_bytes, stream=stream, name=name, node=node, span=_COMM_SPAN[stream]
+            mesh=mesh,
+            axes=axes,
+            kind=kind,
+            size_bytes=size_bytes,
+            stream=stream,
+            name=name,
+            node=node,
+            span=_COMM_SPAN[stream],
         )

@@ -17,7 +17,7 @@ class Lane:
     """
 
     device: int
-    stream: str  # compute | tensor | context | expert | pipeline | gradient | parameter | copy | host
+    stream: str  # compute | tensor | context | expert | pipeline | gradient | parameter | to_host | from_host | host_update
     label: str
     multiplicity: int = 1
 

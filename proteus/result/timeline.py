@@ -10,7 +10,7 @@ from proteus.htae.segments import op_bounds
 from proteus.htae.tasks import Timeline
 from proteus.result.spans import Lane, Spans
 
-LANE_STREAMS = ("compute", "tensor", "context", "expert", "pipeline", "gradient", "parameter", "copy", "host")
+LANE_STREAMS = ("compute", "tensor", "context", "expert", "pipeline", "gradient", "parameter", "to_host", "from_host", "host_update")
 
 
 def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
