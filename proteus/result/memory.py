@@ -15,7 +15,7 @@ from proteus.compiler.steps import phases
 from proteus.costs import profile as profiles
 from proteus.htae.tasks import Timeline
 from proteus.strategy.schedules.plan import F, W
-from proteus.units import GiB, MiB
+from proteus.units import GiB, KiB, MiB
 
 #: what CUDA, cuBLAS and cuDNN take on a device before the first tensor:
 #: context and kernels of torch 2 on Ampere and Hopper, as nvidia-smi shows it for an idle process
@@ -24,8 +24,19 @@ CONTEXT_BYTES = 0.6 * GiB
 #: about 24 channels on NVSwitch hosts
 COMMUNICATOR_BYTES = 200 * MiB
 
+#: scratch of cuBLAS per handle, by GPU generation: torch's CUDABlas.cpp, ``:4096:8`` on Hopper and
+#: ``:4096:2:16:8`` elsewhere [bytes]; the forward and the autograd thread have a handle each
+CUBLAS_BYTES = {"hopper": 32 * MiB}
+CUBLAS_OTHER_BYTES = 8 * MiB + 128 * KiB
+CUBLAS_HANDLES = 2
+#: scratch of Transformer Engine's products: module/base.py, get_cublas_workspace_size_bytes [bytes]
+ENGINE_BYTES = {"hopper": 32 * MiB, "blackwell": 32 * MiB}
+ENGINE_OTHER_BYTES = 4 * MiB
+#: framework profiles that run it
+ENGINE_PROFILES = frozenset({"megatron", "nemo"})
+
 #: owners of the bytes of a device, in the order in which charts stack them
-OWNERS = ("reserve", "parameters", "gradients", "optimizer", "gathered parameters", "activations", "temporaries")
+OWNERS = ("reserve", "workspaces", "parameters", "gradients", "optimizer", "gathered parameters", "activations", "temporaries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +48,7 @@ class MemorySteps:
     time_s, bytes
         float64[n]: tensors alive, the static ones included.
     static_bytes
-        Parameters, gradients and optimizer state, held throughout.
+        Parameters, gradients, optimizer state and workspaces, held throughout.
     reserve_bytes
         The runtime's own: context and communication buffers; not in `bytes`.
     by_owner
@@ -91,7 +102,10 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int) -> Memo
     rows, times, deltas = _events(graph, timeline, number)
     time_s, at = np.unique(times, return_inverse=True)
     steps = np.cumsum(np.bincount(at, deltas, minlength=len(time_s)))
+    workspaces = workspace_bytes(graph.cluster.gpu(rank.device).generation, graph.tree.training.profile)
+    static = held.total + workspaces
     owned = {
+        "workspaces": np.full(len(time_s), workspaces),
         "parameters": np.full(len(time_s), held.parameter),
         "gradients": np.full(len(time_s), held.gradient),
         "optimizer": np.full(len(time_s), held.optimizer),
@@ -104,8 +118,18 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int) -> Memo
     reserve = reserve_bytes(graph, plan)
     owned["reserve"] = np.full(len(time_s), reserve)
     return MemorySteps(
-        time_s, held.total + steps, held.total, reserve, {owner: owned[owner] for owner in OWNERS if owner in owned}
+        time_s, static + steps, static, reserve, {owner: owned[owner] for owner in OWNERS if owner in owned}
     )
+
+
+def workspace_bytes(generation: str, profile: str) -> float:
+    """Scratch buffers of the libraries of products; torch allocates them, so they count as tensors.
+
+    >>> workspace_bytes("hopper", "megatron") / MiB
+    96.0
+    """
+    engine = ENGINE_BYTES.get(generation, ENGINE_OTHER_BYTES) if profile in ENGINE_PROFILES else 0
+    return float(CUBLAS_HANDLES * CUBLAS_BYTES.get(generation, CUBLAS_OTHER_BYTES) + engine)
 
 
 def reserve_bytes(graph: ExecutionGraph, plan: RankPlan) -> float:
