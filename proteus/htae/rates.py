@@ -102,16 +102,18 @@ def max_min(
     >>> max_min(*rows, np.array([np.inf, np.inf]), np.array([12.0])).tolist()
     [4.0, 4.0]
     """
-    from proteus.htae import kernel, world  # numba takes long to import
+    from proteus.htae.kernel import fill  # numba takes long to import
+    from proteus.htae.patterns import PATTERN, ROW
+    from proteus.htae.world import LINK, SLOT
 
     num_tasks, num_links = len(cap_Bps), len(capacity_Bps)
-    slots, patterns = np.zeros(num_tasks, world.SLOT), np.zeros(num_tasks, world.PATTERN)
-    rows, links = np.zeros(len(link), world.ROW), np.zeros(num_links, world.LINK)
+    slots, patterns = np.zeros(num_tasks, SLOT), np.zeros(num_tasks, PATTERN)
+    rows, links = np.zeros(len(link), ROW), np.zeros(num_links, LINK)
     slots["cap_Bps"], slots["pattern"] = cap_Bps, np.arange(num_tasks)
     patterns["first"], patterns["end"] = ptr[:-1], ptr[1:]
     rows["link"], rows["count"] = link, count
     links["left_Bps"], links["weight"] = capacity_Bps, np.bincount(link, count, minlength=num_links)
     members, found = np.arange(num_tasks, dtype=np.int32), np.arange(num_links, dtype=np.int32)
     fair_Bps = np.zeros(num_tasks)
-    kernel.fill(slots, patterns, rows, links, members, num_tasks, found, num_links, fair_Bps)
+    fill(slots, patterns, rows, links, members, num_tasks, found, num_links, fair_Bps)
     return fair_Bps

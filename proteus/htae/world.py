@@ -16,35 +16,29 @@ import numpy as np
 
 from proteus.htae.columns import slots_of, transpose
 from proteus.htae.compiled import jit, quick
+from proteus.htae.patterns import deciding_rows
+from proteus.htae.records import record
 from proteus.htae.tasks import TaskGraph, TaskKind
 
 _INF = np.inf
 _COMPUTE, _HOST = int(TaskKind.COMPUTE), int(TaskKind.HOST)
 
-
-def _record(**names: str) -> np.dtype[np.void]:
-    """Fields by type, the largest first, so that there are no holes between them."""
-    return np.dtype([(name, kind) for kind, row in names.items() for name in row.split()], align=True)
-
-
 #: ``start_s`` is the release until the task starts; ``row`` the segment or the pattern;
 #: ``on:on_end`` are its rows in the list of streams, ``succ:succ_end`` of successors
-TASK = _record(f8="work latency_s start_s end_s", i4="waits home row on on_end succ succ_end", i2="op_class", u1="kind")
+TASK = record(f8="work latency_s start_s end_s", i4="waits home row on on_end succ succ_end", i2="op_class", u1="kind")
 #: ``left`` is the work left at ``since_s``; the event is when it has fallen to ``target``: its
 #: end, or the end of a run of ops; ``rate`` is 0 while none was set yet; ``node`` is its first node
-SLOT = _record(f8="left since_s rate target cap_Bps", i4="task run pattern node mark", i2="op_class", u1="phase stale")
+SLOT = record(f8="left since_s rate target cap_Bps", i4="task run pattern node mark", i2="op_class", u1="phase stale")
 #: ``head`` is the first node of the list of its flows; the rest is scratch of the solver
-LINK = _record(f8="capacity_Bps left_Bps share_Bps", i8="weight taken", i4="head mark")
-NODE = _record(i4="next prev slot")
-PATTERN = _record(f8="cap_Bps limit_Bps", i4="first end")
-ROW = _record(i4="link count")
-RUN = _record(f8="left_s", i8="op_class")
+LINK = record(f8="capacity_Bps left_Bps share_Bps", i8="weight taken", i4="head mark")
+NODE = record(i4="next prev slot")
+RUN = record(f8="left_s", i8="op_class")
 #: ``runs`` is the slot whose work goes on there and can slow or be slowed, or -1
-STREAM = _record(i4="device place end runs")
-DEVICE = _record(i4="first end flows computes")
-MATCH = _record(f8="time_s", i8="slot")
-ENTRY = _record(f8="time_s rate", i8="task")
-CLOCK = _record(f8="now_s", i8="log_size", i4="mark")
+STREAM = record(i4="device place end runs")
+DEVICE = record(i4="first end flows computes")
+MATCH = record(f8="time_s", i8="slot")
+ENTRY = record(f8="time_s rate", i8="task")
+CLOCK = record(f8="now_s", i8="log_size", i4="mark")
 
 
 class World(NamedTuple):
@@ -90,15 +84,7 @@ def build_world(graph: TaskGraph, record: bool) -> World:
     device_ptr, device_stream = transpose(np.arange(num_streams + 1, dtype=np.int32), graph.stream_device, num_devices)
     home, num_slots = slots_of(on_ptr, on, num_streams)
     first_run, runs = runs_of(graph.segment_ptr, graph.segment_work_s, graph.segment_class)
-    patterns, rows = shared_rows(
-        home,
-        graph.pattern,
-        graph.pattern_ptr,
-        graph.pattern_link,
-        graph.pattern_count,
-        graph.pattern_cap_Bps,
-        graph.link_capacity_Bps,
-    )
+    patterns, rows = deciding_rows(graph, home)
     tasks = np.empty(graph.num_tasks, TASK)  # numpy takes huge pages, which numba does not
     fill_tasks(
         tasks,
@@ -181,48 +167,6 @@ def runs_of(segment_ptr: np.ndarray, work_s: np.ndarray, op_class: np.ndarray) -
                 run -= 1
             left += work_s[j]
     return first_run, runs[:n]
-
-
-@jit
-def shared_rows(
-    home: np.ndarray,
-    task_pattern: np.ndarray,
-    ptr: np.ndarray,
-    link: np.ndarray,
-    count: np.ndarray,
-    cap_Bps: np.ndarray,
-    capacity_Bps: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Patterns without the links that only one slot uses, and the limit that those set.
-
-    The tasks of one slot run one after the other, so on such a link a flow set
-    is always alone: it gives each flow ``capacity / count`` and no more.
-    """
-    num_patterns = len(ptr) - 1
-    user = np.full(num_patterns, -1, np.int32)  # the slot, -1 none, -2 several
-    for task in range(len(task_pattern)):
-        p = task_pattern[task]
-        if p >= 0 and user[p] != home[task]:
-            user[p] = home[task] if user[p] == -1 else -2
-    link_user = np.full(len(capacity_Bps), -1, np.int32)
-    for p in range(num_patterns):
-        if user[p] != -1:
-            for j in range(ptr[p], ptr[p + 1]):
-                if link_user[link[j]] != user[p]:
-                    link_user[link[j]] = user[p] if link_user[link[j]] == -1 else -2
-    patterns = np.zeros(num_patterns, PATTERN)
-    rows = np.zeros(len(link), ROW)
-    n = 0
-    for p in range(num_patterns):
-        patterns[p].cap_Bps, patterns[p].limit_Bps, patterns[p].first = cap_Bps[p], _INF, n
-        for j in range(ptr[p], ptr[p + 1]):
-            if link_user[link[j]] == -2:
-                rows[n].link, rows[n].count = link[j], count[j]
-                n += 1
-            else:
-                patterns[p].limit_Bps = min(patterns[p].limit_Bps, capacity_Bps[link[j]] / count[j])
-        patterns[p].end = n
-    return patterns, rows[:n]
 
 
 @quick
