@@ -351,7 +351,9 @@ class _Builder:
             return values[0]
         first = self.values[values[0]]
         target = self.value(first.tensor, first.layout, True)
-        self.emit(self.bwd, Accumulate(ProgramPhase.INPUT_GRAD, tuple(values), target, op))
+        is_weight = self.tensor(first.tensor).kind == "parameter"
+        phase = ProgramPhase.WEIGHT_GRAD if is_weight else ProgramPhase.INPUT_GRAD
+        self.emit(self.bwd, Accumulate(phase, tuple(values), target, op))
         return target
 
     # -- the whole ----------------------------------------------------------

@@ -8,6 +8,7 @@ the collectives whose results it reads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -70,16 +71,27 @@ def _phases(key: _ProgramKey, is_split: bool) -> tuple[Phase, Phase, Phase]:
     forward = _steps(program.forward, inputs, program.outputs)
     if not is_split:
         return forward, _steps(backward, grads, program.input_grads), _steps((), set(), ())
-    # what is gathered again for weight gradients alone is gathered when they run
-    early = {v for i in backward if i.phase is not ProgramPhase.WEIGHT_GRAD for v in reads(i)}
-    late = [
-        i.phase is ProgramPhase.WEIGHT_GRAD
-        or (isinstance(i, Move) and i.phase is ProgramPhase.RECOMPUTE and i.target not in early)
-        for i in backward
-    ]
+    late = _late(backward, program.input_grads)
     first = tuple(i for i, is_late in zip(backward, late, strict=True) if not is_late)
     rest = tuple(i for i, is_late in zip(backward, late, strict=True) if is_late)
     return forward, _steps(first, grads, program.input_grads), _steps(rest, set(), ())
+
+
+def _late(backward: Sequence[Instruction], handed: tuple[int, ...]) -> list[bool]:
+    """Which instructions of the backward run with the weight gradients.
+
+    What is moved for weight gradients alone is moved when they run; what was
+    moved earlier, something of the backward itself has waited for.
+    """
+    late = [i.phase is ProgramPhase.WEIGHT_GRAD for i in backward]
+    early = {v for i, is_late in zip(backward, late, strict=True) if not is_late for v in reads(i)} | set(handed)
+    for at in range(len(backward) - 1, -1, -1):
+        instruction = backward[at]
+        if isinstance(instruction, Move) and instruction.target not in early:
+            late[at] = True
+            still = {v for i, is_late in zip(backward, late, strict=True) if not is_late for v in reads(i)}
+            early = still | set(handed)
+    return late
 
 
 class _ProgramKey:
