@@ -27,6 +27,7 @@ from proteus.units import format_bytes, format_seconds
 if TYPE_CHECKING:
     from proteus.result.compare import Comparison
     from proteus.result.explain import Explanation
+    from proteus.result.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +197,18 @@ class Result:
     def fits(self) -> bool:
         """Whether every device has the memory, the runtime's own reserve included."""
         return self.missing_bytes <= 0.0
+
+    def memory_by_node(self, device: int | None = None) -> tuple[NodeMemory, ...]:
+        """What the blocks of the tree hold of a device (default: the fullest) at its peak, the largest first."""
+        device = self.peak_device if device is None else device
+        number = next(n for n, rank in enumerate(self.graph.classes) if rank.device == device)
+        return memory_by_node(self.graph, self.timeline, number)
+
+    def memory_verdict(self) -> Verdict:
+        """Whether it fits; if not, what is missing and which edits would make it fit (simulated)."""
+        from proteus.result.verdict import verdict
+
+        return verdict(self)
 
     # -- about itself -------------------------------------------------------------
 
