@@ -62,18 +62,24 @@ def parameter_bytes(link: Link, precision: Precision) -> float:
 
 def activation_bytes(link: Link) -> float:
     """What autograd keeps of one copy and the tree sends to the host, on one rank."""
-    program = link.program
-    offloaded = {
-        operand.tensor
-        for op in program.block.ops
-        if (memory := (link.run.config(op).memory or {}).get("activation")) is not None and memory.offload
-        for operand in (*op.inputs, *op.outputs)
-    }
+    program, offloaded = link.program, offloaded_activations(link)
     return sum(
         local_numel(program.block.tensors[name].dims, program.sizes, layout, program.mesh) * element
         for name, layout, element in program.saved
         if name in offloaded
     )
+
+
+def offloaded_activations(link: Link) -> frozenset[str]:
+    """Tensors that autograd keeps of one copy and the tree sends to the host."""
+    program = link.program
+    chosen = {
+        operand.tensor
+        for op in program.block.ops
+        if (memory := (link.run.config(op).memory or {}).get("activation")) is not None and memory.offload
+        for operand in (*op.inputs, *op.outputs)
+    }
+    return frozenset(name for name, _, _ in program.saved if name in chosen)
 
 
 def update_bytes(parameters: float, optimizer: str, precision: Precision) -> float:

@@ -32,7 +32,7 @@ from proteus.compiler.state import (
     updated,
 )
 from proteus.compiler.steps import PORT, Phase, phases, reads
-from proteus.compiler.tables import CommRow, HostCopy, OpRow, Tables
+from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy, OpRow, Tables
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
@@ -42,6 +42,8 @@ from proteus.strategy.schedules.plan import B, F, W
 
 #: copy and micro-batch of steps that belong to none
 NONE = -1
+#: `part` of host copies: what they copy
+HOST_PARAMETERS, HOST_ACTIVATIONS = -1, -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,8 @@ class RankPlan:
         reductions after the last backward.  `phase` is F, B, W or NONE.
     part
         int32[steps]: first instruction of the phase that a step carries out;
-        -1 - k for the k-th of :func:`~proteus.compiler.state.copy_moves`.
+        -1 - k for the k-th of :func:`~proteus.compiler.state.copy_moves`;
+        HOST_PARAMETERS or HOST_ACTIVATIONS for a host copy.
     moves
         step → what a collective outside the actions moves: gradients in
         buckets, tied parameters, updated parameters.
@@ -193,19 +196,20 @@ class RankPlanner:
         columns = _Columns(total)
         columns.head(before)
         edges: list[np.ndarray] = [np.array(before.edges, np.int64).reshape(-1, 2)]
-        outs, ins, nexts = {}, {}, {}
+        outs, ins, nexts, firsts = {}, {}, {}, {}
         for (index, k), phase in made.items():
             at = np.flatnonzero((chunk == index) & (kind == k))
             if not len(at) or not phase.num_steps:
                 continue
             order = at[np.argsort(micro[at], kind="stable")]
-            first = starts[order]
+            first = firsts[(index, k)] = starts[order]
             columns.place(phase, first, index, k)
             edges.append((first[:, None, None] + phase.edges[None]).reshape(-1, 2))
             outs[(index, k)] = first[:, None] + np.array(phase.outputs, np.int64)[None, :]
             ins[(index, k)] = first[:, None] + phase.waits[None, :]
             after = starts[order + 1]
             nexts[(index, k)] = np.where(after < total, after, -1)
+        edges.extend(self._there_and_back(own, made, firsts))
         edges.extend(self._parameter_edges(gathers, made, starts, chunk, kind))
         tail = _Writer(base=total)
         step = self._finish(own, made, starts, chunk, kind, tail, tables)
@@ -250,12 +254,13 @@ class RankPlanner:
         edges: list[tuple[int, int]] = []
         part: list[int] = []
         uses = kind != W or _reads_parameters(program, phase)
-        copies = [tables.comm(row) for row in self._copies_in(link, kind, uses, is_split)]
+        brought = self._copies_in(link, kind, uses)
+        copies = [tables.comm(row) for row, _ in brought]
         gather = [tables.comm(row) for row in self._move_rows(link, has_gathers=uses, has_reductions=False)]
         shift = len(copies) + len(gather)
         is_comm += [True] * shift
         ref += [*copies, *gather]
-        part += [NONE] * len(copies) + [-1 - k for k in range(len(gather))]
+        part += [what for _, what in brought] + [-1 - k for k in range(len(gather))]
         edges.extend((c, len(copies) + g) for c in range(len(copies)) for g in range(len(gather)))
         for number, step in enumerate(phase.steps):
             at = shift + number
@@ -286,7 +291,7 @@ class RankPlanner:
             for copy in self._copies_out(link):
                 is_comm.append(True)
                 ref.append(tables.comm(copy))
-                part.append(NONE)
+                part.append(HOST_ACTIVATIONS)
                 edges.append((computes[-1], len(ref) - 1))
         alloc, free = phase_memory(link, phase, kind, is_split, len(ref), shift, self.precision, self.profile)
         return CopySteps(
@@ -309,15 +314,36 @@ class RankPlanner:
 
     # -- host memory ----------------------------------------------------------
 
-    def _copies_in(self, link: Link, kind: int, reads_parameters: bool, is_split: bool) -> list[CommRow]:
-        """What comes from the host before a phase."""
+    def _copies_in(self, link: Link, kind: int, reads_parameters: bool) -> list[tuple[CommRow, int]]:
+        """What comes from the host before a phase, with its `part`."""
         mesh, name, node = link.program.mesh, link.run.block.name, self._block_node(link)
         rows = []
         if reads_parameters and (size := parameter_bytes(link, self.precision)):
-            rows.append(self.tables.copy_row(mesh, HostCopy.FROM_HOST, size, f"parameters of {name} from host", node))
+            row = self.tables.copy_row(mesh, HostCopy.FROM_HOST, size, f"parameters of {name} from host", node)
+            rows.append((row, HOST_PARAMETERS))
         if kind == B and (size := activation_bytes(link)):
-            rows.append(self.tables.copy_row(mesh, HostCopy.FROM_HOST, size, f"activations of {name} from host", node))
+            row = self.tables.copy_row(mesh, HostCopy.FROM_HOST, size, f"activations of {name} from host", node)
+            rows.append((row, HOST_ACTIVATIONS))
         return rows
+
+    def _there_and_back(
+        self, own: Sequence[Chunk], made: Mapping[tuple[int, int], ChunkPhase], first: Mapping[tuple[int, int], np.ndarray]
+    ) -> list[np.ndarray]:
+        """Activations come back from the host only after they went there."""
+        copies = np.array([row.kind in HOST_COPIES for row in self.tables.comms], bool)
+        found = []
+        for c in own:
+            if (c.index, F) not in first or (c.index, B) not in first or not copies.any():
+                continue
+            places = {}
+            for kind in (F, B):
+                phase = made[(c.index, kind)]
+                at = np.flatnonzero(phase.is_comm & (phase.part == HOST_ACTIVATIONS))
+                at = at[copies[phase.ref[at]]]
+                places[kind] = at[np.lexsort((phase.copy[at], phase.link[at]))]
+            pairs = [first[(c.index, kind)][:, None] + places[kind][None, :] for kind in (F, B)]
+            found.append(np.stack(pairs, axis=2).reshape(-1, 2))
+        return found
 
     def _copies_out(self, link: Link) -> list[CommRow]:
         """What goes to the host after a forward."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from proteus.compiler.chain import Chunk, Link
 from proteus.compiler.graph import ExecutionGraph
+from proteus.compiler.offload import offloaded_activations
 from proteus.compiler.program import BlockProgram, Compute, Instruction
 from proteus.compiler.state import ParameterState, StateMove, copy_moves, states
 from proteus.compiler.steps import phases
@@ -20,6 +21,9 @@ class LinkView:
     ----------
     parameter_of, gradient_of
         Value id → parameter whose value, or gradient, it is.
+    kept, offloaded
+        Values that live from the forward to the backward, and those of them
+        that wait on the host.
     """
 
     link: Link
@@ -27,6 +31,7 @@ class LinkView:
     gradient_of: dict[int, ParameterState]
     data: frozenset[int]
     kept: frozenset[int]
+    offloaded: frozenset[int]
 
     @property
     def program(self) -> BlockProgram:
@@ -95,10 +100,12 @@ def own_chunks(chunks: tuple[Chunk, ...], rank: int) -> list[Chunk]:
 
 def _view(link: Link) -> LinkView:
     found = states(link)
+    on_host = offloaded_activations(link)
     return LinkView(
         link=link,
         parameter_of={s.parameter.value: s for s in found},
         gradient_of={s.parameter.gradient: s for s in found if s.parameter.gradient >= 0},
         data=frozenset(link.program.data),
         kept=frozenset(link.program.kept),
+        offloaded=frozenset(v for v in link.program.kept if link.program.values[v].tensor in on_host),
     )

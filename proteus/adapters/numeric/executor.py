@@ -26,8 +26,11 @@ from proteus.adapters.numeric.rank import BEGINNING, Cell, CopyKey, Rank, State
 from proteus.compiler.chain import Link
 from proteus.compiler.graph import ExecutionGraph, Transfer
 from proteus.compiler.layout import local_chunk
+from proteus.compiler.offload import on_host
 from proteus.compiler.program import Accumulate, Compute, Instruction, Move, ProgramPhase
+from proteus.compiler.rank_plan import HOST_PARAMETERS, NONE
 from proteus.compiler.state import ParameterState, StateMove
+from proteus.compiler.tables import HOST_COPIES, HostCopy
 from proteus.compiler.transfer import handed_tensors, pieces
 from proteus.errors import SimulationError
 from proteus.htae.tasks import Timeline
@@ -211,6 +214,7 @@ class Executor:
     def _weight(self, task: int, rank: Rank, key: CopyKey, phase: int, state: ParameterState) -> Tensor:
         view = self.lookup.view(*key[:2])
         name = view.key(key[2], state)
+        self._check_fetched(task, rank, key, phase, state, name)
         if state.kept["parameter"]:
             cell = rank.gathered.get((key, phase, name))
             if cell is None:
@@ -253,7 +257,8 @@ class Executor:
         if phase == F:
             rank.forward.setdefault(key, {})[value] = cell
             if value in view.kept:
-                rank.backward.setdefault(key, {})[value] = cell
+                where = rank.leaving if value in view.offloaded else rank.backward
+                where.setdefault(key, {})[value] = cell
             after = self.lookup.next_copy(*key[:3])
             if after is not None and value in program.outputs:
                 for out, into in zip(program.outputs, self.lookup.view(*after[:2]).program.inputs, strict=True):
@@ -273,6 +278,9 @@ class Executor:
         number, step = participants[0]
         plan = self.ranks[number].plan
         row = self.graph.comm_rows[plan.ref[step]]
+        if row.kind in HOST_COPIES:
+            self._host_copy(task, self.ranks[number], step, HostCopy(row.kind))
+            return
         group = sorted(participants, key=lambda p: self.ranks[p[0]].device)
         ranks = [self.ranks[n] for n, _ in group]
         if step in plan.moves:
@@ -329,6 +337,7 @@ class Executor:
             name = view.key(key[2], state)
             shards = []
             for rank in ranks:
+                self._check_fetched(task, rank, key, phase, state, name)
                 held = rank.weights[name]
                 if held is None:
                     raise SimulationError(f"{self.graph.describe(task)} gathers {name} before its update is gathered")
@@ -411,19 +420,71 @@ class Executor:
         for rank in ranks:
             rank.weights[name] = State(whole.pick(item[3].kept["parameter"], rank.by_axis), (task,))
 
-    def _optimizer(self, task: int, rank: Rank) -> None:
-        """Update the rank's part of every parameter."""
-        update = UPDATES[self.graph.tree.training.optimizer]
+    # -- the host -----------------------------------------------------------------
+
+    def _check_fetched(
+        self, task: int, rank: Rank, key: CopyKey, phase: int, state: ParameterState, name: str
+    ) -> None:
+        """A parameter kept on the host must have been brought for this phase."""
+        if "parameter" not in state.offloaded:
+            return
+        if (key, phase) not in rank.fetched:
+            raise SimulationError(f"{self.graph.describe(task)} uses {name}, which is on the host")
+        self._check(task, [rank.fetched[(key, phase)]], name)
+
+    def _host_copy(self, task: int, rank: Rank, step: int, kind: HostCopy) -> None:
+        plan = rank.plan
+        phase = int(plan.phase[step])
+        if phase == NONE:
+            self._host_update(task, rank, kind)
+            return
+        key = (int(plan.chunk[step]), int(plan.link[step]), int(plan.copy[step]), int(plan.micro_batch[step]))
+        view = self.lookup.view(*key[:2])
+        if kind is HostCopy.TO_HOST:
+            source, target = rank.leaving, rank.host
+        elif plan.part[step] == HOST_PARAMETERS:
+            rank.fetched[(key, phase)] = task
+            return
+        else:
+            source, target = rank.host, rank.backward
+        for value, cell in source.pop(key, {}).items():
+            self._check(task, cell.writers, f"{view.program.values[value].tensor} of {view.link.path(key[2])}")
+            target.setdefault(key, {})[value] = Cell(cell.data, (task,))
+
+    def _host_update(self, task: int, rank: Rank, kind: HostCopy) -> None:
+        """Gradients to the host, the update there, parameters back."""
+        for state, name in self._trained(rank, is_on_host=True):
+            match kind:
+                case HostCopy.TO_HOST:
+                    gradient = rank.gradients[name]
+                    self._check(task, gradient.writers, f"the gradient of {name}")
+                    rank.gradients[name] = State(gradient.flat, (task,))
+                case HostCopy.UPDATE:
+                    self._update(task, rank, state, name)
+                case HostCopy.FROM_HOST:
+                    self._check(task, rank.masters[name].writers, name)
+                    self._publish(task, rank, state, name)
+
+    def _trained(self, rank: Rank, *, is_on_host: bool) -> list[tuple[ParameterState, str]]:
+        """Parameters that a rank updates on its device or on its host, each once."""
+        found: dict[str, ParameterState] = {}
         for own in own_chunks(self.graph.chunks, rank.plan.rank):
             for link in range(len(own.links)):
                 view = self.lookup.view(own.index, link)
                 for copy in range(view.link.count):
                     for state in view.gradient_of.values():
-                        name = view.key(copy, state)
-                        if name not in rank.final_gradients:
-                            self._update(task, rank, state, name, update)
+                        if on_host(state) is is_on_host:
+                            found.setdefault(view.key(copy, state), state)
+        return [(state, name) for name, state in found.items()]
 
-    def _update(self, task: int, rank: Rank, state: ParameterState, name: str, update: object) -> None:
+    def _optimizer(self, task: int, rank: Rank) -> None:
+        """Update the rank's part of every parameter."""
+        for state, name in self._trained(rank, is_on_host=False):
+            self._update(task, rank, state, name)
+            self._publish(task, rank, state, name)
+
+    def _update(self, task: int, rank: Rank, state: ParameterState, name: str) -> None:
+        update = UPDATES[self.graph.tree.training.optimizer]
         gradient = rank.gradients.get(name)
         if gradient is None:
             raise SimulationError(f"{self.graph.describe(task)} updates {name}, which has no gradient")
@@ -431,13 +492,16 @@ class Executor:
         cut = gradient.flat.pick(state.kept["optimizer"], rank.by_axis)
         rank.final_gradients[name] = cut
         master = rank.masters[name].flat
-        assert master.held == cut.held and callable(update)
-        new = State(master.with_data(update(master.data, cut.data)), (task,))
-        rank.masters[name] = new
-        if state.updated_axes:
-            rank.weights[name] = None
-        else:
-            rank.weights[name] = State(new.flat.pick(state.kept["parameter"], rank.by_axis), (task,))
+        assert master.held == cut.held
+        rank.masters[name] = State(master.with_data(update(master.data, cut.data)), (task,))
+        rank.weights[name] = None
+
+    def _publish(self, task: int, rank: Rank, state: ParameterState, name: str) -> None:
+        """Make an updated master the parameter, unless its pieces must be gathered first."""
+        master = State(rank.masters[name].flat, (task,))
+        rank.masters[name] = master
+        if not state.updated_axes:
+            rank.weights[name] = State(master.flat.pick(state.kept["parameter"], rank.by_axis), (task,))
 
     # -- between stages ---------------------------------------------------------
 

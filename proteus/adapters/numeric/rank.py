@@ -42,6 +42,10 @@ class Rank:
     forward, backward
         Values of every copy and micro-batch.  The backward sees only what the
         program keeps, so that recomputation and gathering again are needed.
+    leaving, host
+        Kept values on their way to the host, and those that are there.
+    fetched
+        (copy, phase) → the task that brought its parameters from the host.
     weights
         Parameters as they are kept between uses; None while the updated
         pieces have not been gathered.
@@ -58,6 +62,9 @@ class Rank:
     plan: RankPlan
     forward: dict[CopyKey, dict[int, Cell]] = field(default_factory=dict)
     backward: dict[CopyKey, dict[int, Cell]] = field(default_factory=dict)
+    leaving: dict[CopyKey, dict[int, Cell]] = field(default_factory=dict)
+    host: dict[CopyKey, dict[int, Cell]] = field(default_factory=dict)
+    fetched: dict[tuple[CopyKey, int], int] = field(default_factory=dict)
     weights: dict[str, State | None] = field(default_factory=dict)
     masters: dict[str, State] = field(default_factory=dict)
     gradients: dict[str, State] = field(default_factory=dict)
