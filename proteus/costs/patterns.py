@@ -178,7 +178,8 @@ def _ring_ends(card: np.ndarray, distance: np.ndarray) -> tuple[tuple[tuple[int,
     """Entry and exit of every ring, and whether some ring leaves by another card.
 
     A ring enters at a member that is nearest to its card.  It leaves by
-    another member of the same card, or else by the one of the card before.
+    another member of the same card, or else by one of the card half way round:
+    so the paths of a full mesh can share out its links (see :func:`best_paths`).
     """
     if len(card) == 1:
         return ((0, 0),), False
@@ -193,7 +194,7 @@ def _ring_ends(card: np.ndarray, distance: np.ndarray) -> tuple[tuple[tuple[int,
             if len(near[c]) > 1:
                 leave = near[c][j - 1]
             elif len(cards) > 1:
-                leave, crosses = near[cards[i - 1]][0], True
+                leave, crosses = near[cards[(i + len(cards) // 2) % len(cards)]][0], True
             else:
                 leave = by_card[c][1]
             ends.append((entry, leave))

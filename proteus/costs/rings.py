@@ -18,8 +18,10 @@ import numpy as np
 _MAX_SEARCHED = 8
 #: rings side by side; NCCL's most channels per GPU pair on wired hosts is of this order
 _MAX_RINGS = 12
-#: partial sets kept in the search; 64 finds the 6 disjoint rings of a hybrid cube mesh
-_BEAM = 64
+#: partial sets kept in the search; enough for the 6 disjoint rings of a cube mesh and of a full mesh
+_BEAM = 24
+#: times that every path is chosen again with the others in view
+_ROUNDS = 4
 #: another ring must raise the total rate by this much to be worth it
 _GAIN = 1.01
 
@@ -141,29 +143,31 @@ def _search(
     if single[top] > best_rate * _GAIN:
         best, best_rate = (orders[top],), float(single[top])
     both = forward + backward
-    keep = np.argsort(-_rates(both, capacity), kind="stable")[:720]
-    both = both[keep]
     beam: list[tuple[tuple[int, ...], np.ndarray]] = [((), np.zeros(len(capacity), np.int64))]
     for size in range(1, _MAX_RINGS // 2 + 1):
-        use = np.stack([u for _, u in beam])[:, None, :] + both[None]
-        rate = _rates(use, capacity)
-        load = ((use / capacity) ** 2).sum(axis=-1)
-        ranking = np.lexsort((load.ravel(), -rate.ravel()))
-        chosen: dict[tuple[int, ...], np.ndarray] = {}
-        for flat in ranking[: 8 * _BEAM]:
-            b, c = divmod(int(flat), len(both))
-            chosen.setdefault(tuple(sorted((*beam[b][0], c))), use[b, c])
-            if len(chosen) == _BEAM:
-                break
-        beam = list(chosen.items())
-        total = 2 * size * float(_rates(beam[0][1], capacity))
+        beam = _extended(beam, both, capacity)
+        chosen, use = beam[0]
+        total = 2 * size * float(_rates(use, capacity))
         if total > best_rate * _GAIN:
             best_rate = total
-            rings = [orders[keep[c]] for c in beam[0][0]]
-            best = tuple(ring for order in rings for ring in (order, (order[0], *order[:0:-1])))
+            best = tuple(ring for c in chosen for ring in (orders[c], (0, *orders[c][:0:-1])))
         if best_rate * _GAIN >= most:
             break
     return best
+
+
+def _extended(
+    beam: list[tuple[tuple[int, ...], np.ndarray]], both: np.ndarray, capacity: np.ndarray
+) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """The best sets with one order more: first by rate, then by how evenly links are used."""
+    found: dict[tuple[int, ...], tuple[float, float, np.ndarray]] = {}
+    for chosen, use in beam:
+        sums = use + both
+        rate, unevenness = _rates(sums, capacity), ((sums / capacity) ** 2).sum(axis=-1)
+        for c in np.lexsort((unevenness, -rate))[:_BEAM]:
+            found.setdefault(tuple(sorted((*chosen, int(c)))), (-float(rate[c]), float(unevenness[c]), sums[c]))
+    ranked = sorted(found.items(), key=lambda item: item[1][:2])
+    return [(chosen, use) for chosen, (_, _, use) in ranked[:_BEAM]]
 
 
 @lru_cache(maxsize=1024)
@@ -176,22 +180,43 @@ def best_paths(table: HostTable, ends: tuple[tuple[int, int], ...]) -> tuple[tup
         First and last member of each path; equal only when g is 1.
     """
     g = table.num_members
+    if g == 1:
+        return tuple((entry,) for entry, _ in ends)
     counts, capacity = table.link_counts(), np.array(table.capacity_Bps)
     use = np.zeros(len(capacity), np.int64)
-    paths: list[tuple[int, ...]] = []
-    for entry, leave in ends:
-        between = [m for m in range(g) if m not in (entry, leave)]
-        if g == 1:
-            paths.append((entry,))
-            continue
-        middles = [tuple(between)]
-        if 2 < g <= _MAX_SEARCHED:
-            middles = list(itertools.permutations(between))
-        table_ = np.array([(entry, *middle, leave) for middle in middles])
-        added = counts[table_[:, :-1], table_[:, 1:]].sum(axis=1)
-        rate = _rates(use + added, capacity)
-        length = added.sum(axis=1)
-        pick = int(np.lexsort((length, -rate))[0])
-        use = use + added[pick]
-        paths.append(tuple(int(m) for m in table_[pick]))
-    return tuple(paths)
+    choices, added = zip(*(_paths_between(g, entry, leave, counts) for entry, leave in ends), strict=True)
+    picks = [_zigzag_row(paths) for paths in choices]
+    use = sum((links[pick] for links, pick in zip(added, picks, strict=True) if pick is not None), use)
+    for _ in range(_ROUNDS if g <= _MAX_SEARCHED else 1):
+        before = list(picks)
+        for i, links in enumerate(added):
+            old = picks[i]
+            if old is not None:
+                use = use - links[old]
+            sums = use + links
+            unevenness = ((sums / capacity) ** 2).sum(axis=-1)
+            pick = int(np.lexsort((unevenness, -_rates(sums, capacity)))[0])
+            picks[i], use = pick, use + links[pick]
+        if picks == before:
+            break
+    return tuple(tuple(table_[pick].tolist()) for table_, pick in zip(choices, picks, strict=True))
+
+
+def _zigzag_row(paths: np.ndarray) -> int | None:
+    """The row i, i+1, i-1, i+2, ... if it is among the paths.
+
+    These paths from every member together use each direction of each pair of a
+    full mesh once (Walecki's construction), which a greedy search misses.
+    """
+    g = paths.shape[1]
+    steps = np.array([(j + 1) // 2 * (1 if j % 2 else -1) for j in range(g)])
+    rows = np.flatnonzero((paths == (paths[0, 0] + steps) % g).all(axis=1))
+    return int(rows[0]) if len(rows) else None
+
+
+def _paths_between(g: int, entry: int, leave: int, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Paths from entry to exit through all members, int[paths, g], and the links of each, int[paths, links]."""
+    between = [m for m in range(g) if m not in (entry, leave)]
+    middles = itertools.permutations(between) if g <= _MAX_SEARCHED else iter([tuple(between)])
+    paths = np.array([(entry, *middle, leave) for middle in middles])
+    return paths, counts[paths[:, :-1], paths[:, 1:]].sum(axis=1)

@@ -67,3 +67,17 @@ def pcie_box(nodes: int = 1) -> Cluster:
         memory_Bps=70 * GB,
     )
     return Cluster(name="pcie box", runs=((build("pcie box", layout), nodes),))
+
+
+def full_mesh() -> Cluster:
+    """Eight MI300X, each joined to all others at 64 GB/s."""
+    layout = Layout(
+        cpus=("cpu0",),
+        gpu_slots=tuple(Slot(name=f"gpu{i}", parent="cpu0", up_Bps=63 * GB) for i in range(8)),
+        gpus=(gpus.load("mi300x"),) * 8,
+        direct=tuple((a, b, 64 * GB) for a in range(8) for b in range(a + 1, 8)),
+        direct_kind=LinkKind.XGMI,
+        socket_Bps=16 * GB,
+        memory_Bps=100 * GB,
+    )
+    return Cluster(name="full mesh", runs=((build("full mesh", layout), 1),))

@@ -10,7 +10,7 @@ import pytest
 from proteus.cluster.cluster import Cluster
 from proteus.costs.patterns import host_table
 from proteus.costs.rings import HostTable, best_paths, best_rings, edge_counts
-from tests.costs.sample_hosts import cube_mesh, pcie_box, switched
+from tests.costs.sample_hosts import cube_mesh, full_mesh, pcie_box, switched
 
 
 def total_Bps(table: HostTable, rings: tuple[tuple[int, ...], ...]) -> float:
@@ -28,6 +28,7 @@ def total_Bps(table: HostTable, rings: tuple[tuple[int, ...], ...]) -> float:
         (cube_mesh(), range(8), 150e9),  # all 6 links of every GPU
         (cube_mesh(), range(4), 100e9),  # the 4 links that stay in the quad
         (cube_mesh(), (0, 3), 50e9),
+        (full_mesh(), range(8), 6 * 64e9),  # of 7 links; rings come in pairs, there and back
         (pcie_box(), range(4), 12e9),
         (pcie_box(), range(8), 6e9),
         (pcie_box(), (0, 7, 1, 6), 6e9),
@@ -54,6 +55,14 @@ def test_paths_keep_their_ends():
     paths = best_paths(table, ends)
     assert tuple((path[0], path[-1]) for path in paths) == ends
     assert all(sorted(path) == list(range(8)) for path in paths)
+
+
+def test_paths_share_out_a_full_mesh():
+    # 8 paths of 7 steps are 56 steps: each direction of the 28 pairs once.
+    table = host_table(np.arange(8), full_mesh())
+    paths = best_paths(table, tuple((i, (i + 4) % 8) for i in range(8)))
+    counts = edge_counts(paths, 8, closed=False)
+    assert (counts[~np.eye(8, dtype=bool)] == 1).all()
 
 
 def test_edges_of_open_and_closed_orders():

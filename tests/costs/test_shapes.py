@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from proteus.cluster import clusters
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.fabric import Fabric
+from proteus.costs.collectives import Collective, choose, terms
 from proteus.costs.links import families
 from proteus.costs.shapes import group_shapes
 from tests.costs.sample_hosts import cube_mesh, pcie_box, switched
@@ -94,3 +96,16 @@ def test_a_large_group_has_the_limits_of_a_small_one_on_each_rank():
 def test_shapes_print_short():
     shape = group_shapes(np.arange(16)[None], switched(2))[0][0]
     assert repr(shape) == "group(16: 2x8 nvlink3+ib)"
+
+
+@pytest.mark.parametrize("name", clusters.names())
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_every_preset_can_run_every_collective(name: str, nodes: int):
+    cluster = clusters.load(name, nodes=nodes)
+    shape = group_shapes(np.arange(cluster.num_devices)[None], cluster)[0][0]
+    best_Bps = max(cluster.link_capacity_Bps) * cluster.devices_per_host
+    for kind in Collective:
+        if kind is Collective.SEND:
+            continue
+        found = terms(kind, shape, choose(kind, shape, 1e9), 1e9)
+        assert 1e9 / best_Bps < found.alone_s < 1e9 / 1e8  # between a perfect host and 0.1 GB/s
