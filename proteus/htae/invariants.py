@@ -62,11 +62,14 @@ def check_starts(graph: TaskGraph, timeline: Timeline) -> None:
             assert start_s == graph.release_s[task], f"task {task} starts at {start_s} without a cause"
         else:
             assert cause in before and timeline.end_s[cause] == start_s, f"task {task} is not caused by {cause}"
+    leads_back = timeline.cause < 0
     for task in range(graph.num_tasks):
-        seen = 0
-        while timeline.cause[task] >= 0:
-            task, seen = int(timeline.cause[task]), seen + 1
-            assert seen <= graph.num_tasks, "the causes run in a circle"
+        chain: list[int] = []
+        while not leads_back[task]:
+            chain.append(task)
+            task = int(timeline.cause[task])
+            assert len(chain) <= graph.num_tasks, "the causes run in a circle"
+        leads_back[chain] = True
 
 
 def _rates(graph: TaskGraph, timeline: Timeline) -> list[list[tuple[float, float]]]:
