@@ -85,7 +85,7 @@ class _Configs:
         return isinstance(other, _Configs) and other.key == self.key
 
     def by_op(self) -> dict[str, NodeConfig]:
-        return {op.name: self.run.config(op) for op in self.run.block.ops}
+        return dict(self.run.configs)
 
 
 @lru_cache(maxsize=4096)
@@ -226,7 +226,7 @@ def _check_stages(tree: StrategyTree) -> None:
 
 
 def _config_key(run: BlockRun) -> tuple[object, ...]:
-    return run.key()
+    return run.key
 
 
 def _parts(tree: StrategyTree, batch: int) -> list[_Part]:

@@ -228,7 +228,7 @@ class _LinkKey:
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self.key = (id(link.program), link.run.key())
+        self.key = (id(link.program), link.run.key)
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -42,7 +43,7 @@ class TreeRow:
     memory: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: `key` and the configs are found once and kept
 class BlockRun:
     """Neighbouring copies of one block with equal configs, in one stage."""
 
@@ -60,6 +61,14 @@ class BlockRun:
 
     def config(self, op: Op) -> NodeConfig:
         """What the tree says for an op: the nearest node that speaks wins."""
+        return self.configs[op.name]
+
+    @cached_property
+    def configs(self) -> Mapping[str, NodeConfig]:
+        """What the tree says for every op of the block."""
+        return {op.name: self._merged(op) for op in self.block.ops}
+
+    def _merged(self, op: Op) -> NodeConfig:
         merged = NodeConfig()
         for selector, config in self.entries:
             found = match_block(selector, self.block)
@@ -67,7 +76,13 @@ class BlockRun:
                 merged = config.over(merged)
         return merged
 
+    def says(self, role: str) -> bool:
+        """Whether any node above an op of the run has a memory config for `role`."""
+        return any(role in (config.memory or {}) for _, config in self.entries)
+
+    @cached_property
     def key(self) -> tuple[Any, ...]:
+        """Equal for runs whose nodes say the same."""
         return (self.block.name, tuple((selector_tail(s, self.block), c.key()) for s, c in self.entries))
 
 
@@ -205,7 +220,7 @@ class StrategyTree:
                 entries = tuple(item for item, where in matched if where.covers(first))
                 run = BlockRun(block=block, copies=range(first, last), chunk=chunk, entries=entries)
                 before = found[-1] if found else None
-                if before and before.block is block and before.chunk == chunk and before.key() == run.key():
+                if before and before.block is block and before.chunk == chunk and before.key == run.key:
                     run = replace(run, copies=range(before.copies.start, last))
                     found.pop()
                 found.append(run)
