@@ -107,14 +107,14 @@ def add_cluster_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup)
         parser.add_argument(flag, type=kind, metavar=metavar, action="append", default=[], help=meaning)
 
 
-def add_strategy_flags(parser: argparse.ArgumentParser) -> None:
+def add_strategy_flags(parser: argparse.ArgumentParser, *, needs_cluster: bool = True) -> None:
     """The flags that `simulate` and its kin share."""
     inputs = parser.add_argument_group("model and cluster")
     inputs.add_argument("--model", metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config")
     inputs.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
     inputs.add_argument(
         "--cluster",
-        required=True,
+        required=needs_cluster,
         nargs="+",
         metavar="NAME[:NODES]|FILE",
         help="a preset, or a topology file of a real host; several are one cluster of mixed hosts",

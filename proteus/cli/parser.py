@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from proteus.cli import bench, cluster, lab, simulate, validate
+from proteus.cli import bench, cluster, lab, search, simulate, validate, verify
 
-COMMANDS = (simulate, cluster, validate, bench, lab)
+COMMANDS = (simulate, verify, cluster, validate, bench, lab)
 
 
 class Parser(argparse.ArgumentParser):

@@ -19,12 +19,15 @@ from proteus.cluster import Cluster, clusters
 from proteus.compiler.compile import compile_tree
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.state import ParameterState
+from proteus.errors import ModelError
 from proteus.htae.engine import play
 from proteus.placement import Partial
 from proteus.strategy import StrategyTree
 
 #: float64 sums in another order differ by some 1e-15 of numbers near 1
 TOLERANCE = 1e-9
+#: parameters of the largest model: some minutes and GB
+MOST_PARAMETERS = 20_000_000
 #: GPUs of one host of the default cluster
 _HOST = 8
 
@@ -90,6 +93,7 @@ def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verif
     """See :func:`proteus.adapters.verify`."""
     if cluster is None:
         cluster = clusters.load("dgx-a100", nodes=-(-tree.num_devices // _HOST))
+    check_size(tree)
     graph = compile_tree(tree, cluster, fold=False)
     batch = tree.training.global_batch
     is_divided = tree.num_micro_batches > 1 or any(
@@ -100,6 +104,16 @@ def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verif
     executor = Executor(graph, play(graph.tasks), problem)
     executor.run()
     return compare(executor, undivided(problem, tree.training.optimizer))
+
+
+def check_size(tree: StrategyTree) -> None:
+    """Refuse what would run for hours."""
+    if tree.model.num_params > MOST_PARAMETERS:
+        raise ModelError(
+            f"{tree.model.name} has {tree.model.num_params:,} parameters, the check in float64 on the CPU takes at most "
+            f"{MOST_PARAMETERS:,}; the strategy is the same on fewer layers or on tiny-llama, tiny-gpt, tiny-moe, "
+            "tiny-cnn or tiny-dlrm"
+        )
 
 
 def _cuts(instructions: tuple[Any, ...]) -> list[tuple[str | None, ...]]:
