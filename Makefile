@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test browser lint format bench clean
+.PHONY: help setup lab test browser lint format notebooks bench clean
 
 help:
 	@echo "make lab      JupyterLab on notebooks/01-first-strategy.ipynb (ARGS=--no-browser on a headless host)"
@@ -16,6 +16,7 @@ help:
 	@echo "make setup    .venv with everything for users and tests"
 	@echo "make lint     formatting, lint and types"
 	@echo "make format   format the code"
+	@echo "make notebooks  run the tutorials and keep their outputs (ARGS=01-first-strategy.ipynb)"
 	@echo "make bench    compile and simulate times of the named cases (ARGS=--json)"
 	@echo "make clean    remove .venv and caches"
 
@@ -50,6 +51,9 @@ lint: setup
 format: setup
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+notebooks: setup
+	@$(BIN)/python tools/run_notebooks.py $(ARGS)
 
 bench: $(VENV)/.for-users
 	@$(BIN)/proteus bench $(ARGS)
