@@ -250,30 +250,29 @@ class Emitter:
         plan = self.plans[rank.plan]
         number = segments.number[id(rank)]
         base, host = segments.base[number], segments.host_s[number]
-        compute = ~plan.is_comm
-        at = ids[compute]
-        rows = base + plan.ref[compute]
-        columns.segment[at] = rows
-        columns.work[at] = segments.total_s[rows]
-        used = np.unique(plan.ref[plan.is_comm])
-        launch_s = np.zeros(plan.num_steps)
-        launch_s[compute] = host[plan.ref[compute]]
-        launch_s[plan.is_comm] = self.profile.launch_s + self.profile.op_s
-        released = np.cumsum(launch_s)
-        columns.release_s[at] = released[compute]
-        latency, work, pattern, op_class = (np.zeros(len(self.tables.comms)) for _ in range(4))
-        for row in used.tolist():
+        # one table per column: communication rows first, then the plan's own segments
+        num_rows, num_segments = len(self.tables.comms), len(plan.segments)
+        latency, work, launch_s = (np.zeros(num_rows + num_segments) for _ in range(3))
+        pattern, segment = (np.full(num_rows + num_segments, -1, np.int32) for _ in range(2))
+        op_class, kind = np.zeros(len(work), np.int16), np.zeros(len(work), np.uint8)
+        work[num_rows:] = segments.total_s[base : base + num_segments]
+        segment[num_rows:] = np.arange(base, base + num_segments)
+        launch_s[num_rows:] = host
+        launch_s[:num_rows] = self.profile.launch_s + self.profile.op_s
+        for row in np.unique(plan.ref[plan.is_comm]).tolist():
             price, group = self._row_price(row, rank, folding)
             latency[row], work[row] = price.terms.latency_s, price.terms.work_bytes
             pattern[row] = patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps)
             op_class[row] = price.comm_class
-        comm = plan.is_comm & owns
-        at, ref = ids[comm], plan.ref[comm]
-        is_copy = np.array([row.kind in HOST_COPIES for row in self.tables.comms], bool)
-        columns.kind[at] = np.where(is_copy[ref], TaskKind.COPY, TaskKind.COMM)
-        columns.latency_s[at], columns.work[at] = latency[ref], work[ref]
-        columns.pattern[at], columns.op_class[at] = pattern[ref], op_class[ref]
-        columns.release_s[at] = released[comm]
+            kind[row] = TaskKind.COPY if self.tables.comms[row].kind in HOST_COPIES else TaskKind.COMM
+        at = np.where(plan.is_comm, plan.ref, num_rows + plan.ref)
+        released = np.cumsum(launch_s[at])
+        where: slice | np.ndarray = slice(int(ids[0]), int(ids[-1]) + 1)
+        if not owns.all():
+            where, at, released = ids[owns], at[owns], released[owns]
+        columns.kind[where], columns.latency_s[where], columns.work[where] = kind[at], latency[at], work[at]
+        columns.release_s[where], columns.segment[where] = released, segment[at]
+        columns.pattern[where], columns.op_class[where] = pattern[at], op_class[at]
 
     def _row_price(self, row: int, rank: _Class, folding: Folding) -> tuple[Price, int]:
         relation = self.row_relation[row]
@@ -317,11 +316,15 @@ class Emitter:
 
     def _edges(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> np.ndarray:
         found = []
+        kept: dict[int, np.ndarray] = {}
         for number, rank in enumerate(classes):
-            plan = self.plans[rank.plan]
-            # computations of one rank follow each other in their stream anyway
-            keep = plan.is_comm[plan.edges[:, 0]] | plan.is_comm[plan.edges[:, 1]]
-            found.append(ids.of[number][plan.edges[keep]])
+            if rank.plan not in kept:
+                plan = self.plans[rank.plan]
+                # computations of one rank follow each other in their stream anyway
+                ends = plan.is_comm[plan.edges]
+                edges = plan.edges[ends[:, 0] | ends[:, 1]]
+                kept[rank.plan] = edges[np.argsort(edges[:, 1], kind="stable")]
+            found.append(ids.of[number][kept[rank.plan]])
         for before, after in itertools.pairwise(self.chunks):
             if before.rank == after.rank:
                 for number, rank in enumerate(classes):
@@ -473,6 +476,7 @@ class _Segments:
     def __init__(self, emitter: Emitter, classes: Sequence[_Class]) -> None:
         cluster = emitter.cluster
         pricers: dict[str, Pricer] = {}
+        waits = emitter.profile.host_waits_for_transfers and emitter.tree.num_pipeline_ranks > 1
         tables: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
         sizes: list[int] = []
         work: list[float] = []
@@ -493,7 +497,7 @@ class _Segments:
                 first = len(sizes)
                 host = []
                 for ops in emitter.plans[rank.plan].segments:
-                    launches = 0.0
+                    launches, start = 0.0, len(work)
                     for op in ops:
                         price = (
                             prices.total(op.kernels)
@@ -506,6 +510,9 @@ class _Segments:
                         self.sigma.append(price.sigma)
                         self.rows.append(op)
                         launches += price.host_s
+                    if waits and launches > (device_s := sum(work[start:])) > 0.0:
+                        # the host was held at the last transfer: it cannot have launched ahead
+                        work[start:] = [time_s * launches / device_s for time_s in work[start:]]
                     sizes.append(len(ops))
                     host.append(launches)
                 tables[key] = (first, np.array(host))
