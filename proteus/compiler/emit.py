@@ -316,15 +316,8 @@ class Emitter:
 
     def _edges(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> np.ndarray:
         found = []
-        kept: dict[int, np.ndarray] = {}
         for number, rank in enumerate(classes):
-            if rank.plan not in kept:
-                plan = self.plans[rank.plan]
-                # computations of one rank follow each other in their stream anyway
-                ends = plan.is_comm[plan.edges]
-                edges = plan.edges[ends[:, 0] | ends[:, 1]]
-                kept[rank.plan] = edges[np.argsort(edges[:, 1], kind="stable")]
-            found.append(ids.of[number][kept[rank.plan]])
+            found.append(ids.of[number][self.plans[rank.plan].edges])
         for before, after in itertools.pairwise(self.chunks):
             if before.rank == after.rank:
                 for number, rank in enumerate(classes):

@@ -164,14 +164,17 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
         else:
             copy_last[number] = np.full(count, -1)
         base += n * count
-    none = np.empty((0, 2), np.int64)
+    comm = _join(is_comm, bool)
+    pairs = np.concatenate(edges) if edges else np.empty((0, 2), np.int64)
+    # computations of one rank follow each other in their stream anyway
+    pairs = pairs[comm[pairs[:, 0]] | comm[pairs[:, 1]]]
     return ChunkPhase(
-        is_comm=_join(is_comm, bool),
+        is_comm=comm,
         ref=_join(ref, np.int32),
         part=_join(part, np.int32),
         link=_join(link, np.int32),
         copy=_join(copy, np.int32),
-        edges=np.concatenate(edges) if edges else none,
+        edges=pairs,
         waits=_join(waits, np.int64),
         outputs=tuple(o for o in outputs if o != PORT),
         copy_last=tuple(copy_last),
