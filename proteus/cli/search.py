@@ -1,0 +1,78 @@
+"""``proteus search``: the fastest strategies for a model on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from proteus.cli.flags import add_cluster_flags, positive, words
+from proteus.cli.inputs import load_cluster, load_model
+from proteus.cli.output import announce, print_json
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "search",
+        help="find the fastest strategies for a model on a cluster",
+        description="Simulate the strategies that fit and rank them by step time.",
+        allow_abbrev=False,
+    )
+    inputs = parser.add_argument_group("model and cluster")
+    inputs.add_argument("--model", required=True, metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config")
+    inputs.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
+    inputs.add_argument(
+        "--cluster",
+        required=True,
+        nargs="+",
+        metavar="NAME[:NODES]|FILE",
+        help="a preset, or a topology file of a real host; several are one cluster of mixed hosts",
+    )
+    add_cluster_flags(inputs)
+    inputs.add_argument("--global-batch", required=True, type=positive, metavar="N", help="samples of one step")
+    group = parser.add_argument_group("search")
+    group.add_argument("--top", type=positive, default=10, metavar="N", help="how many to print (default 10)")
+    group.add_argument(
+        "--schedules", type=words, default=None, metavar="NAME,...", help="pipeline schedules to try (default 1f1b,interleaved)"
+    )
+    group.add_argument("--precision", default="bf16", metavar="NAME", help="compute precision (default bf16)")
+    group.add_argument("--profile", default="megatron", metavar="NAME", help="framework profile (default megatron)")
+    group.add_argument("--budget", type=positive, default=None, metavar="N", help="most shapes to simulate (default 256)")
+    group.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
+    group.add_argument("--dask", metavar="ADDRESS", help="search on the Dask cluster of this scheduler instead")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carry the command out."""
+    from proteus.htae.engine import warm_up
+    from proteus.search.search import USUAL_BUDGET, USUAL_SCHEDULES, search
+
+    model, cluster = load_model(options), load_cluster(options)
+    warm_up(announce)
+    is_watched = sys.stderr.isatty()
+
+    def progress(done: int, todo: int) -> None:
+        print(f"\rproteus: {done} of {todo} shapes", end="\n" if done == todo else "", file=sys.stderr, flush=True)
+
+    found = search(
+        model,
+        cluster,
+        global_batch=options.global_batch,
+        top=options.top,
+        schedules=options.schedules or USUAL_SCHEDULES,
+        precision=options.precision,
+        profile=options.profile,
+        budget=options.budget or USUAL_BUDGET,
+        workers=options.workers or os.cpu_count() or 1,
+        dask=options.dask,
+        progress=progress if is_watched else None,
+    )
+    if options.json:
+        print_json({"model": model.name, "cluster": cluster.name, "devices": cluster.num_devices, **found.to_dict()})
+    else:
+        print(found)
+    return 0

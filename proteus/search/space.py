@@ -1,0 +1,144 @@
+"""The strategies that a search looks at.
+
+A *shape* fixes the degrees, the micro-batch and the schedule.  For each shape
+there is a ladder of ways to save memory, each slower than the one before::
+
+    zero=1                      optimizer state cut over the data-parallel ranks
+    zero=1, selective           attention's core computed again
+    zero=3                      parameters gathered for each use (no pipeline)
+    zero=1, full                whole blocks computed again
+    zero=3, full
+
+The first that fits is the one to take, so the others are never played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from proteus.cluster import Cluster
+from proteus.errors import StrategyError
+from proteus.model.graph import Model
+from proteus.strategy.recipe import num_experts, possible_tensor_degrees
+
+#: fewer tokens than this on a context-parallel rank are slower than whole sequences: attention's kernels become small
+#: and keys and values are gathered for little work
+LEAST_TOKENS = 4096
+#: largest micro-batches looked at, of sequences and of single samples; kernels are as fast as they get before
+LARGEST_MICRO_BATCH, LARGEST_SINGLE = 16, 1024
+#: chunks per rank of the interleaved schedule that are looked at
+VIRTUAL_STAGES = (2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Degrees, micro-batch and schedule of a strategy, in the words of ``parallelize``."""
+
+    dp: int
+    tp: int
+    pp: int
+    cp: int
+    ep: int
+    micro_batch: int
+    schedule: str
+    virtual_stages: int
+    global_batch: int
+
+    @property
+    def num_micro_batches(self) -> int:
+        return self.global_batch // (self.micro_batch * self.dp)
+
+    def settings(self) -> dict[str, Any]:
+        """As arguments of ``parallelize``, without how memory is saved."""
+        found = asdict(self)
+        if self.tp > 1:
+            found["sequence_parallel"] = True  # the same bytes moved, less kept
+        return found
+
+
+def divisors(number: int) -> list[int]:
+    """
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[str, ...]) -> list[Shape]:
+    """Every shape that uses all devices and breaks no rule.
+
+    Raises
+    ------
+    StrategyError
+        There is none; the message says which rule leaves nothing.
+    """
+    found = list(_shapes(model, cluster, global_batch, schedules))
+    if not found:
+        raise StrategyError(
+            f"no strategy spreads global_batch={global_batch} over {cluster.num_devices} devices; "
+            f"a global batch with more divisors, or a multiple of {cluster.num_devices}, would"
+        )
+    return found
+
+
+def _shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[str, ...]) -> Iterator[Shape]:
+    devices, per_host = cluster.num_devices, cluster.devices_per_host
+    layers = max(block.count for block in model.blocks)
+    experts = num_experts(model)
+    largest = LARGEST_MICRO_BATCH if model.seq > 1 else LARGEST_SINGLE
+    # tensor parallelism talks after every product: outside a host it never pays
+    for tp in possible_tensor_degrees(model):
+        if tp > per_host or devices % tp or per_host % tp:
+            continue
+        for pp in divisors(devices // tp):
+            if pp > layers or layers % pp:
+                continue
+            for cp in divisors(devices // (tp * pp)):
+                if cp > 1 and (model.seq % (2 * cp) or model.seq // cp < LEAST_TOKENS):
+                    continue
+                dp = devices // (tp * pp * cp)
+                if global_batch % dp:
+                    continue
+                for ep in divisors(dp) if experts else [1]:
+                    if experts and experts % ep:
+                        continue
+                    for micro_batch in divisors(global_batch // dp):
+                        if micro_batch > largest:
+                            continue
+                        count = global_batch // (dp * micro_batch)
+                        for schedule, chunks in _schedules(pp, count, layers, schedules):
+                            yield Shape(
+                                dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, micro_batch=micro_batch, schedule=schedule,
+                                virtual_stages=chunks, global_batch=global_batch,
+                            )  # fmt: skip
+
+
+def _schedules(pp: int, micro_batches: int, layers: int, schedules: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    if pp == 1:
+        yield "1f1b", 1
+        return
+    if micro_batches < pp:
+        return  # most of the step would be bubble
+    for name in schedules:
+        if name == "interleaved":
+            if micro_batches % pp == 0:
+                yield from ((name, chunks) for chunks in VIRTUAL_STAGES if layers % (pp * chunks) == 0)
+        elif name in ("zb-v", "v-half", "v-min", "dualpipe"):
+            if layers % (2 * pp) == 0:
+                yield name, 2
+        else:
+            yield name, 1
+
+
+def savings(shape: Shape) -> Iterator[dict[str, Any]]:
+    """Ways to save memory, each slower than the one before."""
+    zero = 1 if shape.dp * shape.cp > 1 else 0
+    yield {"zero": zero, "recompute": "none"}
+    yield {"zero": zero, "recompute": "selective"}
+    if zero and shape.pp == 1:
+        yield {"zero": 3, "recompute": "none"}
+    yield {"zero": zero, "recompute": "full"}
+    if zero and shape.pp == 1:
+        yield {"zero": 3, "recompute": "full"}
