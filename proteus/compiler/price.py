@@ -59,7 +59,9 @@ class Pricer:
         match instruction:
             case Compute():
                 sizes = op_sizes(program, instruction.op, instruction.cut, coordinate)
-                kernels = works(instruction.op, sizes, _PHASE[instruction.phase], self.precision, self.profile)
+                kernels = ()  # where nothing of an uneven cut is left for the rank, nothing runs
+                if all(sizes.values()):
+                    kernels = works(instruction.op, sizes, _PHASE[instruction.phase], self.precision, self.profile)
             case Accumulate():
                 kernels = (self.addition(program, instruction, coordinate),)
             case Move():  # a slice is a view, a mask writes nothing

@@ -31,7 +31,7 @@ from proteus.compiler.state import (
     states,
     updated,
 )
-from proteus.compiler.steps import PORT, Phase, phases, reads
+from proteus.compiler.steps import PORT, Phase, phases, reads, runs_weights_apart
 from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy, OpRow, Tables
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
@@ -242,8 +242,8 @@ class RankPlanner:
         is_split = chunk.index in self.is_split
         templates = []
         for link in chunk.links:
-            phase = phases(link.program, is_split)[kind]
-            templates.append((self._copy(link, phase, kind, is_split, tables), link.count))
+            phase, apart = phases(link.program, is_split)[kind], runs_weights_apart(link.program, is_split)
+            templates.append((self._copy(link, phase, kind, apart, tables), link.count))
         return concatenate(templates, is_reversed=kind != F)
 
     def _copy(self, link: Link, phase: Phase, kind: int, is_split: bool, tables: Tables) -> CopySteps:
@@ -280,7 +280,7 @@ class RankPlanner:
         if computes:
             edges.extend((g, computes[0]) for g in range(shift))
         reduce: list[int] = []
-        if (kind == W or (kind == B and not is_split)) and computes:
+        if kind == (W if is_split else B) and computes:
             reduce = [tables.comm(row) for row in self._move_rows(link, has_gathers=False, has_reductions=True)]
             for number, row in enumerate(reduce):
                 is_comm.append(True)
@@ -451,18 +451,15 @@ class RankPlanner:
         # streams run in order: after the last reduction within the actions come all of them
         waits = [last_overall, self._last_reduction(made, starts, chunk, kind)]
         pending: list[_Pending] = []
-        done = {
-            c.index: np.flatnonzero((chunk == c.index) & (kind == (W if c.index in self.is_split else B))) for c in own
-        }
-        for c in sorted(own, key=lambda c: done[c.index][-1] if len(done[c.index]) else -1):
-            k = W if c.index in self.is_split else B
-            at = done[c.index]
-            if not len(at):
-                continue
-            phase, base = made[(c.index, k)], int(starts[at[-1]])
+        for c in own:
             for number in range(len(c.links) - 1, -1, -1):
-                ends = phase.copy_last[number]
-                pending.append(_Pending(c, number, np.where(ends >= 0, base + ends, last_overall)))
+                k = W if runs_weights_apart(c.links[number].program, c.index in self.is_split) else B
+                at = np.flatnonzero((chunk == c.index) & (kind == k))
+                ends = made[(c.index, k)].copy_last[number]
+                if len(at) and len(ends):
+                    ends = np.where(ends >= 0, int(starts[at[-1]]) + ends, last_overall)
+                    pending.append(_Pending(c, number, ends))
+        pending.sort(key=lambda item: int(item.ends.max()))
         syncs = self._bucketed(own, pending, writer, tables, last_overall)
         for tied in self.tied:
             if own and own[0].rank in tied.ranks:

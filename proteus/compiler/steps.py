@@ -69,12 +69,21 @@ def _phases(key: _ProgramKey, is_split: bool) -> tuple[Phase, Phase, Phase]:
     inputs = set(program.inputs)
     grads = {v for v in (*program.output_grads, program.loss_grad) if v >= 0}
     forward = _steps(program.forward, inputs, program.outputs)
+    whole = forward, _steps(backward, grads, program.input_grads), _steps((), set(), ())
     if not is_split:
-        return forward, _steps(backward, grads, program.input_grads), _steps((), set(), ())
+        return whole
     late = _late(backward, program.input_grads)
     first = tuple(i for i, is_late in zip(backward, late, strict=True) if not is_late)
     rest = tuple(i for i, is_late in zip(backward, late, strict=True) if is_late)
-    return forward, _steps(first, grads, program.input_grads), _steps(rest, set(), ())
+    early = _steps(first, grads, program.input_grads)
+    if not any(PORT in step.preds for step in early.steps):
+        return whole  # nothing to do before the weight gradients, such as in an embedding
+    return forward, early, _steps(rest, set(), ())
+
+
+def runs_weights_apart(program: BlockProgram, is_split: bool) -> bool:
+    """Whether the weight gradients of a block run in an action of their own."""
+    return bool(phases(program, is_split)[2].steps)
 
 
 def _late(backward: Sequence[Instruction], handed: tuple[int, ...]) -> list[bool]:

@@ -11,7 +11,7 @@ from proteus.compiler.chain import Link
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.memory import PhaseParts, gives_back, phase_parts
 from proteus.compiler.rank_plan import RankPlan
-from proteus.compiler.steps import phases
+from proteus.compiler.steps import phases, runs_weights_apart
 from proteus.costs import profile as profiles
 from proteus.htae.tasks import Timeline
 from proteus.strategy.schedules.plan import F, W
@@ -186,7 +186,7 @@ def _shares(graph: ExecutionGraph, plan: RankPlan) -> dict[str, tuple[np.ndarray
     take = {name: np.zeros(plan.num_steps) for name in names}
     give = {name: np.zeros(plan.num_steps) for name in names}
     for chunk, number, link in _links(graph, plan):
-        is_split = bool(graph.schedule.is_split[chunk])
+        is_split = runs_weights_apart(link.program, bool(graph.schedule.is_split[chunk]))
         for kind, phase in enumerate(phases(link.program, is_split)):
             mine = np.flatnonzero((plan.chunk == chunk) & (plan.link == number) & (plan.phase == kind))
             parts = phase_parts(link, phase, kind != W, precision)
