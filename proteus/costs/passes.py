@@ -28,8 +28,10 @@ Sizes = Mapping[str, int]
 FP32_BYTES, MASK_BYTES = 4.0, 1.0
 #: kernels of a router: softmax, top-k, normalise, one-hot, sums (Megatron-Core moe/router.py)
 ROUTER_KERNELS = 8
-#: passes of a norm that no kernel fuses: cast, mean, centre, square, mean, scale, weight, cast
-UNFUSED_NORM_PASSES = 4.0
+#: Bytes per element that a norm written out in operators moves when it computes in fp32, and its kernels.
+#: Forward: cast 2 -> 4, square 4 -> 4, mean 4, scale 4 -> 4, cast 4 -> 2, weight 2 -> 2.  Backward: weight's
+#: two products and sum 16, casts 12, scale's two products and sum 28, mean and square 22, sum of both paths 8.
+CHAIN_NORM_BYTES, CHAIN_NORM_KERNELS = (36.0, 86.0), (7, 14)
 _NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
 
 
@@ -67,7 +69,7 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
         case OpKind.DROPOUT:
             return _dropout(op, first, out, size, forward, profile)
         case OpKind.LAYER_NORM | OpKind.RMS_NORM | OpKind.GROUP_NORM:
-            return _norm(first, out, forward, profile)
+            return _norm(first, out, size, forward, profile)
         case OpKind.BATCH_NORM:
             if forward:
                 return (stream(2.0 * first + out, Access.SOFTMAX),)
@@ -98,10 +100,10 @@ def _dropout(op: Op, first: float, out: float, size: float, forward: bool, profi
     return (stream(first + out + mask),)
 
 
-def _norm(first: float, out: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
+def _norm(first: float, out: float, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
     if profile.norm == "chain":
-        passes = UNFUSED_NORM_PASSES if forward else 2.0 * UNFUSED_NORM_PASSES
-        return (stream(passes * (first + out), kernels=int(2 * passes)),)
+        which = 0 if forward else 1
+        return (stream(CHAIN_NORM_BYTES[which] * out / size, kernels=CHAIN_NORM_KERNELS[which]),)
     tuned = profile.norm == "tuned"
     if forward:
         read = 0.0 if profile.fused_add_norm else first  # the add before it has the values in registers

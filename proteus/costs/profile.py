@@ -60,6 +60,9 @@ class Profile:
     optimizer
         ``fused``: one multi-tensor kernel; ``foreach``: one kernel per
         arithmetic step; ``loop``: every step of every tensor.
+    host_waits_for_transfers
+        The host stands still until a transfer between pipeline stages has
+        ended, so it cannot launch ahead of the devices.
     launch_s
         Host time of one kernel launch [s].
     op_s
@@ -80,6 +83,7 @@ class Profile:
     fp32_grads: bool
     fp32_params: bool
     optimizer: Optimizer
+    host_waits_for_transfers: bool
     launch_s: float
     op_s: float
     source: str

@@ -171,7 +171,11 @@ def parallelize(
         for role in TENSOR_ROLES
         if role in ZERO_ROLES[zero] or role in set(offload)
     }
-    new = new.set("", partition=partition, memory=memory or None, recompute="none" if recompute_layers else recompute)
+    new = new.set("", partition=partition, memory=memory or None, recompute="none")
+    if recompute != "none" and not recompute_layers:
+        for block in model.blocks:
+            if block.indexed:  # frameworks checkpoint layers, never the embedding or the loss
+                new = new.set(block.name, recompute=recompute)
     if sequence_parallel and tp > 1:
         for selector in _sequence_parallel_ops(model):
             new = new.set(selector, partition={"seq": (*partition.get("seq", ()), *tensor)})
