@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from proteus.result.spans import Lane, Spans, SpanKind
+from proteus.result.spans import Lane, SpanKind, Spans
 
 STREAMS = ("compute", "tensor", "pipeline", "gradient")
 
 
 def pipeline_spans(*, devices: int = 4, micro_batches: int = 8, layers: int = 4, multiplicity: int = 1) -> Spans:
     """Spans of `devices` stages; every op of a micro-batch is `layers` spans of 1 ms, with tensor communication."""
-    rows: list[tuple[int, float, float, int, int, int, int, int]] = []  # lane, start, duration, kind, node, name, mb, pattern
+    rows: list[
+        tuple[int, float, float, int, int, int, int, int]
+    ] = []  # lane, start, duration, kind, node, name, mb, pattern
     op_s, comm_s = 1e-3, 2.5e-4
     for device in range(devices):
         lane = device * len(STREAMS)
@@ -47,11 +49,14 @@ def pipeline_spans(*, devices: int = 4, micro_batches: int = 8, layers: int = 4,
         pattern=table[:, 7].astype("i4"),
         lane_ptr=np.searchsorted(table[:, 0], np.arange(num_lanes + 1)).astype("i8"),
         lanes=tuple(
-            Lane(device=d, stream=s, label=f"GPU {d}", multiplicity=multiplicity) for d in range(devices) for s in STREAMS
+            Lane(device=d, stream=s, label=f"GPU {d}", multiplicity=multiplicity)
+            for d in range(devices)
+            for s in STREAMS
         ),
         names=("layer forward", "layer backward", "all_reduce", "send", "all_reduce gradients", "adam"),
         pattern_ptr=np.arange(3 * devices + 1, dtype="i4"),
         pattern_link=np.arange(3 * devices, dtype="i4"),
+        task=np.arange(len(table), dtype="i4"),
     )
 
 

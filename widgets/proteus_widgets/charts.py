@@ -28,12 +28,16 @@ class Charts(anywidget.AnyWidget):
     def __init__(self, session: Session, **traits: Any) -> None:
         super().__init__(**traits)
         self._session = session
-        self.observe(lambda _: self.items and self.show(), "dark")
+        self.observe(self._theme, "dark")
         self.on_msg(self._receive)
 
     def show(self) -> None:
         """Draw the charts of the present result."""
         self.items = chart_items(self._session.result, dark=self.dark)
+
+    def _theme(self, _change: Any) -> None:
+        if self.items:
+            self.show()
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
         if message.get("type") == "library":

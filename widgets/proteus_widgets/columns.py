@@ -14,7 +14,7 @@ WHOLE_LIMIT = 100_000
 
 def buffer(values: np.ndarray, dtype: str) -> memoryview:
     """Bytes of a column, without a copy when it has the dtype already."""
-    return memoryview(np.ascontiguousarray(values, dtype=dtype)).cast("B")
+    return memoryview(np.ascontiguousarray(values, dtype=dtype).data).cast("B")
 
 
 def lanes(spans: Spans) -> list[dict[str, Any]]:
@@ -24,7 +24,9 @@ def lanes(spans: Spans) -> list[dict[str, Any]]:
     ]
 
 
-def frame(spans: Spans, rows: np.ndarray | slice = slice(None), *, durations: np.ndarray | None = None) -> dict[str, Any]:
+def frame(
+    spans: Spans, rows: np.ndarray | slice = slice(None), *, durations: np.ndarray | None = None
+) -> dict[str, Any]:
     """The columns of `rows`; `durations` replace the true ones where a level of detail widened them."""
     return {
         "start": buffer(spans.start_s[rows], "f8"),

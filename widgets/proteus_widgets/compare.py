@@ -31,7 +31,7 @@ class Compare(w.VBox):
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.table = ComparisonTable()
+        self.table: w.DOMWidget = ComparisonTable()
         self.pinned = Timeline(height=260, probe="pinned timeline")
         self.present = Timeline(height=260, probe="present timeline")
         w.jslink((self.pinned, "view"), (self.present, "view"))
@@ -44,7 +44,7 @@ class Compare(w.VBox):
         assert now is not None
         if pinned is None:
             self.table.comparison = {}
-            self.children = (self.table,)
+            self.children = [self.table]
             return
         self.table.comparison = comparison(pinned, now)
         extent = max(pinned.result.step_time_s, now.result.step_time_s)
@@ -52,7 +52,7 @@ class Compare(w.VBox):
             with timeline.hold_sync():
                 timeline.extent_s = extent
                 timeline.show(outcome.result.spans, outcome.result.step_time_s)
-        self.children = (self.table, *self._timelines)
+        self.children = [self.table, *self._timelines]
 
 
 def comparison(pinned: Outcome, now: Outcome) -> dict[str, Any]:

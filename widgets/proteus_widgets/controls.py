@@ -96,9 +96,9 @@ class Controls(anywidget.AnyWidget):
         batch = self._session.settings
         step = batch.micro_batch * batch.dp
         return [
-            {"name": "global_batch", "label": "global batch", "group": "Batch", "tip": "Samples of one step", "value": batch.global_batch, "min": step, "step": step},
-            {"name": "price", "label": "$ / GPU-hour", "group": "Cost", "tip": "Price of one GPU for an hour; 0 hides the cost", "value": self._price, "min": 0, "step": 0.1},
-        ]  # fmt: skip
+            _number("global_batch", "global batch", "Batch", "Samples of one step", batch.global_batch, step, step),
+            _number("price", "$ / GPU-hour", "Cost", "Price of a GPU-hour; 0 hides the cost", self._price, 0, 0.1),
+        ]
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
         match message:
@@ -122,6 +122,10 @@ class Controls(anywidget.AnyWidget):
                 session.request(cluster=session.cluster.with_gpu(str(value)))
             case _:
                 session.request(**{name: value})
+
+
+def _number(name: str, label: str, group: str, tip: str, value: float, least: float, step: float) -> dict[str, Any]:
+    return {"name": name, "label": label, "group": group, "tip": tip, "value": value, "min": least, "step": step}
 
 
 def _choice(name: str, label: str, group: str, value: Any, values: Any) -> dict[str, Any]:

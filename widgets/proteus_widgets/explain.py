@@ -20,7 +20,7 @@ def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
     """Ladder, exposed communication by node and levers, for the browser."""
     explained = result.explain()
     until = 0.0
-    steps = []
+    steps: list[dict[str, Any]] = []
     for rung in explained.steps:
         until += rung.seconds
         steps.append(
@@ -30,7 +30,10 @@ def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
         "ladder": steps,
         "exposed": [{"label": path, "seconds": seconds} for path, seconds in explained.exposed_by_node[:MOST_NODES]],
         "levers": [
-            {"label": lever.label, "gain": f"−{format_seconds(lever.gain_s)}  ({lever.gain_s / result.step_time_s:.1%})"}
+            {
+                "label": lever.label,
+                "gain": f"−{format_seconds(lever.gain_s)}  ({lever.gain_s / result.step_time_s:.1%})",
+            }
             for lever in levers
             if lever.gain_s > LEAST_LEVER * result.step_time_s
         ],

@@ -18,6 +18,7 @@ import anywidget
 
 from proteus.files import atomic_write
 from proteus_widgets.assets import module, style
+from proteus_widgets.columns import buffer
 from proteus_widgets.explain import why
 from proteus_widgets.facts import memory_verdict, metrics
 from proteus_widgets.reading import busy_by_device, critical_mask, first_link, memory_tracks, node_shares
@@ -104,8 +105,8 @@ def _state(result: Result) -> dict[str, Any]:
     extra = {
         "parents": [row.parent for row in rows],
         "first_link": [[link, int(first[link])] for link in drawn],
-        "pattern_ptr": memoryview(spans.pattern_ptr.astype("i4")).cast("B"),
-        "pattern_link": memoryview(spans.pattern_link.astype("i4")).cast("B"),
+        "pattern_ptr": buffer(spans.pattern_ptr, "i4"),
+        "pattern_link": buffer(spans.pattern_link, "i4"),
     }
     views = {"timeline": _traits(timeline), "topology": _traits(topology), "tree": _traits(tree)}
     views["why"] = {"why": {**why(result), "changes": [], "advice": False}}

@@ -37,7 +37,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
     tokens = result.model.seq > 1
     found = [
         Metric(label="Step time", read=lambda r: r.step_time_s, show=format_seconds, more_is_better=False),
-        Metric(label="Tokens / s", read=lambda r: r.tokens_per_s, show=format_count, more_is_better=True)
+        Metric(label="Tokens / s", read=lambda r: r.samples_per_s * r.model.seq, show=format_count, more_is_better=True)
         if tokens
         else Metric(label="Samples / s", read=lambda r: r.samples_per_s, show=format_count, more_is_better=True),
         Metric(
@@ -62,12 +62,18 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
         found.append(
             Metric(
                 label="$ / M tokens",
-                read=lambda r: price_per_hour * r.tree.num_devices / SECONDS_PER_HOUR / r.tokens_per_s * 1e6,
+                read=lambda r: cost_per_token(r, price_per_hour) * 1e6,
                 show=lambda value: f"{value:.3g}",
                 more_is_better=False,
             )
         )
     return found
+
+
+def cost_per_token(result: Result, price_per_hour: float) -> float:
+    """What one token costs at `price_per_hour` of a GPU, in its currency."""
+    price_per_s = price_per_hour * result.num_devices / SECONDS_PER_HOUR
+    return price_per_s / (result.samples_per_s * result.model.seq)
 
 
 def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool | None]:

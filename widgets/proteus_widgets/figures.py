@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import ColumnDataSource, DataRange1d, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 from bokeh.themes import Theme
 
@@ -54,7 +54,9 @@ def theme(*, dark: bool) -> Theme:
 
 
 def _figure(title: str, **options: Any) -> Figure:
-    plot = figure(title=title, height=290, sizing_mode="stretch_width", tools="pan,xwheel_zoom,box_zoom,reset", **options)
+    plot = figure(
+        title=title, height=290, sizing_mode="stretch_width", tools="pan,xwheel_zoom,box_zoom,reset", **options
+    )
     plot.toolbar.logo = None
     plot.toolbar.autohide = True
     return plot
@@ -74,9 +76,11 @@ def memory(result: Result) -> Figure:
     colours = [OWNERS[i % len(OWNERS)] for i in range(len(owners))]
     plot.varea_stack(owners, x="time", color=colours, alpha=0.85, legend_label=owners, source=ColumnDataSource(columns))
     capacity = result.cluster.gpu(device).memory_bytes / GiB
-    plot.line([0, result.step_time_s * MS], [capacity, capacity], color=VERMILION, line_dash="dashed", legend_label="capacity")
-    plot.x_range = Range1d(0, result.step_time_s * MS)
-    plot.y_range.start = 0
+    plot.line(
+        [0, result.step_time_s * MS], [capacity, capacity], color=VERMILION, line_dash="dashed", legend_label="capacity"
+    )
+    plot.x_range = Range1d(start=0, end=result.step_time_s * MS)
+    plot.y_range = DataRange1d(start=0)
     _legend_outside(plot)
     return plot
 
@@ -104,7 +108,7 @@ def breakdown(result: Result) -> Figure:
     )
     plot.add_tools(HoverTool(tooltips=[("", "@device"), *((name, f"@{{{name}}}{{0.00}} ms") for name in parts)]))
     plot.ygrid.grid_line_color = None
-    plot.x_range.start = 0
+    plot.x_range = DataRange1d(start=0)
     _legend_outside(plot)
     return plot
 
@@ -124,7 +128,7 @@ def links(result: Result) -> Figure:
     source = ColumnDataSource(columns)
     plot.vbar(x="kind", top="busiest", width=0.6, color=SKY, legend_label="busiest link", source=source)
     plot.vbar(x="kind", top="mean", width=0.3, color=BLUE, legend_label="mean", source=source)
-    plot.y_range = Range1d(0, 1)
+    plot.y_range = Range1d(start=0, end=1)
     plot.yaxis.formatter = NumeralTickFormatter(format="0 %")
     plot.xgrid.grid_line_color = None
     plot.add_tools(HoverTool(tooltips=[("", "@kind"), ("busiest", "@busiest{0.0 %}"), ("mean", "@mean{0.0 %}")]))

@@ -116,7 +116,11 @@ class Picture:
 def picture(cluster: Cluster, opened: Collection[int] = ()) -> Picture:
     """Lay `cluster` out; `opened` are hosts to show in full although they would collapse."""
     collapse = cluster.num_devices > COLLAPSE_BEYOND or cluster.num_hosts > 4 * ROW_OF_HOSTS
-    full = sorted(h for h in opened if h < cluster.num_hosts)[:ROW_OF_HOSTS] if collapse else list(range(cluster.num_hosts))
+    full = (
+        sorted(h for h in opened if h < cluster.num_hosts)[:ROW_OF_HOSTS]
+        if collapse
+        else list(range(cluster.num_hosts))
+    )
     graph = _graph(cluster, full)
     rows = [full] if len(full) <= ROW_OF_HOSTS else [full[: -(-len(full) // 2)], full[-(-len(full) // 2) :]]
     placed = [[_host(cluster, graph, host) for host in row] for row in rows]

@@ -56,7 +56,9 @@ def candidates(field: str, settings: Settings, model: Model, num_devices: int) -
     now = getattr(settings, field)
     match field:
         case "tp":
-            values = _degrees(set(possible_tensor_degrees(model)) | _powers(min(num_devices, 64)), min(num_devices, 64), now)
+            values = _degrees(
+                set(possible_tensor_degrees(model)) | _powers(min(num_devices, 64)), min(num_devices, 64), now
+            )
         case "dp":
             values = _degrees(range(1, num_devices + 1), num_devices, now)
         case "pp":
@@ -110,7 +112,7 @@ def repair(settings: Settings, model: Model, num_devices: int) -> Settings:
     fitted = smallest
     for name in ("tp", "pp", "cp", "ep"):
         for value in range(getattr(settings, name), 0, -1):
-            trial = replace(fitted, **{name: value})
+            trial = fitted.changed(**{name: value})
             if name == "ep":
                 trial = replace(trial, dp=value)
             if not why_not(trial, model, num_devices):

@@ -114,5 +114,3 @@ def memory_tracks(result: Result) -> list[MemoryTrack]:
             )
         )
     return tracks
-
-

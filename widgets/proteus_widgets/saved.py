@@ -82,8 +82,8 @@ def _cluster(entry: Any) -> Cluster:
 
 def _edit(entry: Any) -> tuple[str, NodeConfig]:
     match entry:
-        case {"path": str(path), **rest}:
-            pass
+        case {"path": str(path), **others}:
+            rest: dict[str, Any] = {str(name): value for name, value in others.items()}
         case _:
             raise InputError(f"edits: {entry!r} has no path")
     unknown = set(rest) - {"partition", "memory", "recompute", "exchange"}

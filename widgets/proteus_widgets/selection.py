@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from proteus.result.spans import Spans, SpanKind
+from proteus.result.spans import SpanKind, Spans
 from proteus.units import format_seconds
 from proteus_widgets.palette import LOOKS
 

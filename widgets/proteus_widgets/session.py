@@ -26,7 +26,7 @@ from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.options import Option, possible, repair
 from proteus_widgets.reading import first_link
 from proteus_widgets.selection import NOTHING, Lit, Selection, light
-from proteus_widgets.settings import Settings, edits_of, follow, settings_of, tree_for
+from proteus_widgets.settings import Settings, apply_edit, edits_of, follow, settings_of, tree_for
 from proteus_widgets.suggest import Suggestion, suggest
 
 if TYPE_CHECKING:
@@ -220,9 +220,12 @@ class Session(t.HasTraits):
     def _edited(self, moment: Moment, path: str, name: str, value: Any) -> Moment:
         with context(path or "model"):
             config = edited(moment.edit(path), name, value)
-        edits = {**dict(moment.edits), path: config}
-        kept = tuple((at, config) for at, config in edits.items() if config != NodeConfig())
-        return replace(moment, edits=kept)
+        others = tuple((at, said) for at, said in moment.edits if at != path)
+        if config == NodeConfig():
+            return replace(moment, edits=others)
+        tree, _ = tree_for(moment.model, moment.settings, others)
+        apply_edit(tree, path, config)  # an edit that was never possible is an error, not one to drop later
+        return replace(moment, edits=(*others, (path, config)))
 
     # -- running
 

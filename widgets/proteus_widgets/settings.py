@@ -9,8 +9,11 @@ from typing import Any
 from proteus.errors import InputError, StrategyError, unknown
 from proteus.model.graph import Model
 from proteus.strategy import NodeConfig, StrategyTree
+from proteus.strategy.config import TensorRole
 
 INTERLEAVED = "interleaved"
+#: what ZeRO cuts, stage by stage
+ZERO_ORDER: tuple[TensorRole, ...] = ("optimizer", "gradient", "parameter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,19 +93,28 @@ def _follow_chunks(settings: Settings, changed: frozenset[str]) -> Settings:
     return settings
 
 
-def tree_for(model: Model, settings: Settings, edits: tuple[tuple[str, NodeConfig], ...]) -> tuple[StrategyTree, list[str]]:
+def apply_edit(tree: StrategyTree, path: str, config: NodeConfig) -> StrategyTree:
+    """`tree` with what the user said at `path` on top of what stands there."""
+    return tree.set(
+        path,
+        partition=config.partition,
+        memory=None if config.memory is None else {str(role): kept for role, kept in config.memory.items()},
+        recompute=config.recompute,
+        exchange=config.exchange,
+    )
+
+
+def tree_for(
+    model: Model,
+    settings: Settings,
+    edits: tuple[tuple[str, NodeConfig], ...],
+) -> tuple[StrategyTree, list[str]]:
     """The tree of the recipe with the edits on top, and a line for every edit that no longer fits."""
     tree = StrategyTree(model).parallelize(**settings.to_dict())
     lost = []
     for path, config in edits:
         try:
-            tree = tree.set(
-                path,
-                partition=config.partition,
-                memory=config.memory,
-                recompute=config.recompute,
-                exchange=config.exchange,
-            )
+            tree = apply_edit(tree, path, config)
         except StrategyError as error:
             lost.append(f"an edit was dropped: {error}")
     return tree, lost
@@ -112,7 +124,10 @@ def settings_of(tree: StrategyTree) -> Settings:
     """The settings that a tree shows; what the recipe cannot say stays in its configs."""
     axes = dict(tree.mesh.axes)
     root = dict(tree.configs).get("", NodeConfig())
-    roles = sum(1 for role in ("optimizer", "gradient", "parameter") if (root.memory or {}).get(role) and root.memory[role].axes)
+    memory = dict(root.memory or {})
+    roles = sum(1 for role in ZERO_ORDER if role in memory and memory[role].axes)
+    blocks = {"", *(block.name for block in tree.model.blocks)}  # the recipe recomputes in whole blocks
+    recompute = [c.recompute for path, c in tree.configs if path in blocks and c.recompute not in (None, "none")]
     tensor = axes.get("tp", 1) * axes.get("tq", 1)
     sequence = any("tp" in (c.partition or {}).get("seq", ()) for path, c in tree.configs if path)
     return Settings(
@@ -127,7 +142,7 @@ def settings_of(tree: StrategyTree) -> Settings:
         virtual_stages=tree.schedule.virtual_stages,
         zero=roles,
         sequence_parallel=sequence,
-        recompute=root.recompute or "none",
+        recompute=recompute[-1] if recompute else "none",
         precision=tree.training.precision,
         optimizer=tree.training.optimizer,
     )

@@ -90,9 +90,7 @@ class Timeline(anywidget.AnyWidget):
         }
         self._detail = Detail(spans, makespan_s) if len(spans) > WHOLE_LIMIT else None
         if self._detail is not None:
-            self._window = Window(
-                from_s=0.0, to_s=makespan_s, first_lane=0, last_lane=FIRST_LANES, pixels=FIRST_PIXELS
-            )
+            self._window = Window(from_s=0.0, to_s=makespan_s, first_lane=0, last_lane=FIRST_LANES, pixels=FIRST_PIXELS)
         self._post()
 
     def show_whole(

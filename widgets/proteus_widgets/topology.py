@@ -10,11 +10,11 @@ import numpy as np
 import traitlets as t
 
 from proteus.cluster import Cluster
-from proteus.result.spans import Spans
+from proteus.result.spans import SpanKind, Spans
 from proteus.units import format_seconds
 from proteus_widgets.assets import module, style
 from proteus_widgets.layout import COLLAPSE_BEYOND, Picture, picture
-from proteus_widgets.palette import LOOKS, SpanKind
+from proteus_widgets.palette import LOOKS
 from proteus_widgets.selection import patterns_crossing
 
 #: lines of the table under the picture that names who uses a link
@@ -28,7 +28,7 @@ class TopologyView(anywidget.AnyWidget):
     _css = style("topology")
 
     picture = t.Dict().tag(sync=True)
-    use = t.List().tag(sync=True)
+    use: t.List[list[float]] = t.List().tag(sync=True)
     busy = t.Dict().tag(sync=True)
     lit = t.List(t.Int()).tag(sync=True)
     selected = t.Int(-1).tag(sync=True)

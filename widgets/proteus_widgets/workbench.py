@@ -67,7 +67,10 @@ class Workbench(w.VBox):
         self.why, self.charts, self.compare, self.code = Why(session), Charts(session), Compare(session), Code(session)
         self.tree.layout = w.Layout(flex=TREE_FLEX, min_width="0")
         self.topology.layout = w.Layout(flex=TOPOLOGY_FLEX, min_width="0")
-        middle = w.Box([self.tree, self.topology], layout=w.Layout(display="flex", flex_flow="row wrap", grid_gap="12px", margin="6px 0"))
+        middle = w.Box(
+            [self.tree, self.topology],
+            layout=w.Layout(display="flex", flex_flow="row wrap", grid_gap="12px", margin="6px 0"),
+        )
         self.tabs = w.Tab(
             [self.why, self.charts, self.compare, self.code],
             titles=["Why is it slow?", "Charts", "Compare", "Code"],
@@ -148,4 +151,3 @@ class Workbench(w.VBox):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the session as YAML; see :meth:`Session.save`."""
         self.session.save(path)
-

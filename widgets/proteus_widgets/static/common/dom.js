@@ -1,4 +1,4 @@
-// Elements without innerHTML: names from files are untrusted, so text is only ever set as text.
+// Elements are built, never parsed: names from files are untrusted, so text is only ever set as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 

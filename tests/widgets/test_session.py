@@ -1,0 +1,213 @@
+"""The session: changes, errors, undo, stale runs, files."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+import proteus as pt
+from proteus.errors import InputError
+from proteus_widgets import Session
+
+
+def test_it_begins_simulated(session: Session) -> None:
+    assert session.result.step_time_s > 0
+    assert session.settings.tp == 2
+    assert session.error == ""
+
+
+def test_a_change_simulates_and_dp_follows(session: Session) -> None:
+    assert session.change(tp=4)
+    assert (session.settings.tp, session.settings.dp) == (4, 1)
+    assert dict(session.result.tree.mesh.axes)["tp"] == 4
+
+
+def test_an_impossible_change_leaves_everything_and_says_why(session: Session) -> None:
+    before = session.outcome
+    assert not session.change(tp=5)
+    assert "tp=5 does not divide 12 attention heads" in session.error
+    assert session.outcome is before
+    assert not session.can_undo
+    assert session.change(tp=1)
+    assert session.error == ""
+
+
+def test_more_devices_than_there_are(session: Session) -> None:
+    assert not session.change(dp=16)
+    assert session.error == "needs 64 GPUs, the cluster has 8"
+
+
+def test_undo_and_redo(session: Session) -> None:
+    first = session.settings
+    session.change(tp=4)
+    second = session.settings
+    assert session.undo() and session.settings == first
+    assert session.redo() and session.settings == second
+    session.undo()
+    session.change(pp=1)
+    assert not session.can_redo
+    assert session.undo() and not session.undo()
+
+
+def test_an_edit_survives_a_change_of_degrees(session: Session) -> None:
+    assert session.edit("layers.0-5", "recompute", "full")
+    assert session.change(tp=4)
+    assert dict(session.tree.configs)["layers.0-5"].recompute == "full"
+    assert session.edit("layers.0-5", "recompute", "")
+    assert session.moment.edits == ()
+
+
+def test_a_wrong_edit_names_the_node(session: Session) -> None:
+    assert not session.edit("layers.0-5.mlp", "partition.ffn", "cp")
+    assert "layers.0-5.mlp" in session.error and "'cp'" in session.error
+
+
+def test_another_cluster_repairs_the_degrees(session: Session) -> None:
+    assert session.change(cluster=pt.clusters.load("hc1").with_nodes(1))
+    small = pt.clusters.load("p4d").with_nodes(2)
+    assert session.change(cluster=small)
+    assert session.tree.num_devices == 16
+
+
+def test_another_model_drops_the_edits(session: Session) -> None:
+    session.edit("layers.0-5", "recompute", "full")
+    assert session.change(model=pt.models.load("gpt-1.5b"))  # 25 heads: tp=2 gives way
+    assert session.settings.tp == 1
+    assert session.moment.edits == ()
+
+
+def test_selection_is_forgotten_with_the_result_it_was_of(session: Session) -> None:
+    session.select("span", 3)
+    assert session.selection is not None and session.lit.span == 3
+    session.change(tp=4)
+    assert session.selection is None and session.lit.span == -1
+
+
+def test_selecting_what_is_not_there_selects_nothing(session: Session) -> None:
+    session.select("span", 10**7)
+    assert session.selection is None
+    session.select("node", 1)
+    session.select("node", -1)
+    assert session.selection is None
+
+
+def test_pin_keeps_an_outcome(session: Session) -> None:
+    session.pin()
+    pinned = session.pinned
+    session.change(tp=4)
+    assert session.pinned is pinned and session.outcome is not pinned
+    session.unpin()
+    assert session.pinned is None
+
+
+def test_one_event_per_change(session: Session) -> None:
+    events: list[object] = []
+    session.observe(lambda change: events.append(change.new), "outcome")
+    session.change(tp=4)
+    assert len(events) == 1
+
+
+def test_possible_of_an_unknown_setting(session: Session) -> None:
+    with pytest.raises(InputError, match="unknown setting 'tpp'"):
+        session.possible("tpp")
+
+
+def test_stale_requests_are_never_run(small_tree: pt.StrategyTree, box: pt.Cluster) -> None:
+    ran: list[int] = []
+    gate, begun = threading.Event(), threading.Event()
+    waits = False
+
+    def slow(tree: pt.StrategyTree, cluster: pt.Cluster) -> pt.Result:
+        if waits:
+            begun.set()
+            gate.wait(20)
+        ran.append(dict(tree.mesh.axes).get("tp", 1))
+        return pt.simulate(tree, cluster)
+
+    async def play() -> Session:
+        nonlocal waits
+        session = Session(small_tree, box, simulate=slow)
+        ran.clear()
+        waits = True
+        session.request(tp=1)
+        await asyncio.to_thread(begun.wait, 20)
+        for tp in (4, 1, 4, 2, 4):  # while the first runs
+            session.request(tp=tp)
+        assert session.busy
+        gate.set()
+        while session.busy:
+            await asyncio.sleep(0.01)
+        return session
+
+    session = asyncio.run(play())
+    assert ran == [1, 4]  # the first ran, was stale when it ended; of the rest only the last
+    assert session.settings.tp == 4
+    assert session.undo() and session.settings.tp == 2  # the stale one left no trace
+
+
+def test_requests_add_up(session: Session) -> None:
+    async def play() -> None:
+        session.request(tp=4)
+        session.request(zero=0)
+        while session.busy:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(play())
+    assert (session.settings.tp, session.settings.zero) == (4, 0)
+
+
+def test_stop_keeps_what_is_shown(session: Session) -> None:
+    async def play() -> None:
+        session.request(tp=4)
+        session.stop()
+        await asyncio.sleep(0.5)
+
+    before = session.outcome
+    asyncio.run(play())
+    assert session.outcome is before and not session.busy
+
+
+def test_save_and_load(session: Session, tmp_path: Path) -> None:
+    session.edit("layers.0-5.mlp", "recompute", "full")
+    session.change(tp=4)
+    session.save(tmp_path / "x.proteus.yaml")
+    again = Session.load(tmp_path / "x.proteus.yaml")
+    assert again.settings == session.settings
+    assert again.tree == session.tree
+    assert again.moment.edits == session.moment.edits
+    assert again.result.step_time_s == session.result.step_time_s
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a saved session"),
+        ("- 1", "not a saved session"),
+        ("proteus_session: 1\nmodel: [a", "not a readable session"),
+        ("proteus_session: 1\nmodel: lama-9b", "unknown model 'lama-9b'"),
+        ("proteus_session: 1\nmodel: gpt2\ncluster: dgx-a100", "must have a name and a number of nodes"),
+        (
+            "proteus_session: 1\nmodel: gpt2\ncluster: {name: dgx-a100, nodes: 1}\nsettings: {tp: two}",
+            "tp='two' is a str",
+        ),
+        ("!!python/object/apply:os.system ['true']", "not a readable session"),
+    ],
+)
+def test_damaged_files_are_refused_with_their_name(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(pt.ProteusError, match=r"bad\.yaml: ") as caught:
+        Session.load(path)
+    assert message in str(caught.value)
+
+
+def test_suggestions_are_what_the_simulator_shows(session: Session) -> None:
+    found = session.suggest()
+    assert found and len(found) <= 3
+    best = found[0]
+    before = session.result.samples_per_s
+    assert session.change(**best.changes)
+    assert session.result.samples_per_s == pytest.approx(before / (1 - best.gain))
