@@ -21,6 +21,7 @@ from proteus.model import zoo as models
 from proteus.model.graph import Model
 from proteus.model.hf import from_hf
 from proteus.placement import Partial, Replicate, Shard
+from proteus.search import search
 from proteus.simulate import simulate
 from proteus.strategy import Memory, StrategyTree
 
@@ -54,5 +55,6 @@ __all__ = [
     "from_hf",
     "lab",
     "models",
+    "search",
     "simulate",
 ]

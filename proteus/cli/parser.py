@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from proteus.cli import bench, cluster, lab, search, simulate, validate, verify
 
-COMMANDS = (simulate, verify, cluster, validate, bench, lab)
+COMMANDS = (simulate, search, verify, cluster, validate, bench, lab)
 
 
 class Parser(argparse.ArgumentParser):
