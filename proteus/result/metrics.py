@@ -212,10 +212,11 @@ class _Starts:
         is_tail = (at >= len(tasks)) | (end >= line.makespan_s)
         task = tasks[np.minimum(at, len(tasks) - 1)]
         cause = line.cause[task]
+        is_pipeline = self.is_send[task] | ((cause >= 0) & self.is_send[cause])
         for _ in range(_INSTANTS):
             instant = (cause >= 0) & (line.end_s[cause] == line.start_s[cause])
             cause = np.where(instant, line.cause[cause], cause)
-        is_pipeline = self.is_send[task] | ((cause >= 0) & self.is_send[cause])
+            is_pipeline |= (cause >= 0) & self.is_send[cause]
         lost = end - begin
         is_host = ~is_tail & (cause < 0)
         has_stages = graph.schedule.num_ranks > 1

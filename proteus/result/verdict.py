@@ -14,7 +14,7 @@ from proteus.compiler.compile import compile_tree
 from proteus.errors import ProteusError
 from proteus.htae.engine import play
 from proteus.result.memory import NodeMemory, memory_by_node
-from proteus.strategy.config import Memory
+from proteus.strategy.config import RECOMPUTES, Memory
 from proteus.strategy.recipe import ZERO_ROLES
 from proteus.strategy.tree import StrategyTree
 from proteus.units import format_bytes, format_seconds
@@ -76,11 +76,13 @@ class Verdict:
         if self.fits:
             lines = [f"fits: GPU {self.device} needs {need} of {have}"]
         else:
-            lines = [f"out of memory: GPU {self.device} needs {need}, it has {have}; {format_bytes(self.missing_bytes)} missing"]
-        lines.append("at its peak: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in self.owners if size > 0))
+            lines = [
+                f"out of memory: GPU {self.device} needs {need}, it has {have}; {format_bytes(self.missing_bytes)} missing"
+            ]
         lines.append(
-            "most of it: " + ", ".join(f"{n.path} {format_bytes(n.total_bytes)}" for n in self.nodes[:_NAMED])
+            "at its peak: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in self.owners if size > 0)
         )
+        lines.append("most of it: " + ", ".join(f"{n.path} {format_bytes(n.total_bytes)}" for n in self.nodes[:_NAMED]))
         for r in self.remedies:
             end = "fits" if not r.missing_bytes else f"{format_bytes(r.missing_bytes)} missing"
             lines.append(f"{r.label}: {format_bytes(r.peak_bytes)}, {end}, step {format_seconds(r.step_time_s)}")
@@ -113,7 +115,7 @@ def remedies(result: Result) -> list[Remedy]:
     found = []
     for label, tree in edits(result.tree):
         try:
-            graph = compile_tree(tree, result.cluster)
+            graph = compile_tree(tree, result.cluster, calibration=result.graph.calibration)
         except ProteusError:
             continue  # the edit does not apply to this model
         timings = Timings(compile_s=0.0, simulate_s=0.0, tasks=graph.num_tasks, tasks_run=graph.tasks.num_tasks)
@@ -135,7 +137,8 @@ def edits(tree: StrategyTree) -> Iterator[tuple[str, StrategyTree]]:
     """Edits that trade time for memory: (what, tree)."""
     root = dict(tree.configs).get("")
     cut = {role for role, kept in ((root.memory or {}) if root else {}).items() if kept.axes}
-    recompute = (root.recompute if root else None) or "none"
+    said = [config.recompute for _, config in tree.configs if config.recompute]
+    recompute = max(said, key=RECOMPUTES.index, default="none")
     stage = tree.stages[0].mesh
     data = tuple(name for name in ("dp", "ep", "cp") if name in stage.names and stage.degree(name) > 1)
     sharded = [
@@ -147,8 +150,17 @@ def edits(tree: StrategyTree) -> Iterator[tuple[str, StrategyTree]]:
         yield f"zero={level}", tree.set("", memory=memory)
     stronger = {"none": ("selective", "full"), "selective": ("full",), "full": ()}[recompute]
     for how in stronger:
-        yield f"recompute={how}", tree.set("", recompute=how)
+        again = _recomputing(tree, how)
+        yield f"recompute={how}", again
         for level, memory in sharded:
-            yield f"zero={level}, recompute={how}", tree.set("", memory=memory, recompute=how)
+            yield f"zero={level}, recompute={how}", again.set("", memory=memory)
     if tree.training.micro_batch > 1:
         yield "micro_batch=1", tree.with_training(micro_batch=1)
+
+
+def _recomputing(tree: StrategyTree, how: str) -> StrategyTree:
+    """The tree with its layers computed again in the backward, as ``parallelize`` says it."""
+    for block in tree.model.blocks:
+        if block.indexed:
+            tree = tree.set(block.name, recompute=how)
+    return tree

@@ -1,0 +1,89 @@
+"""Busy, exposed, waiting and bubble against closed forms and against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import proteus as pt
+from proteus.compiler.kinds import SpanKind
+from proteus.result.metrics import covered, union
+from tests.result.samples import STRATEGIES, ideal_pipeline, result, small
+
+INTERVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=12)
+
+
+@given(INTERVALS, st.integers(0, 60))
+def test_union_and_covered(pairs: list[tuple[int, int]], at: int) -> None:
+    start = np.array([a for a, _ in pairs], float)
+    end = np.array([a + n for a, n in pairs], float)
+    inside = {t for a, n in pairs for t in range(a, a + n)}
+    first, last = union(start, end)
+    assert (first[1:] > last[:-1]).all()
+    assert (last - first).sum() == len(inside)
+    assert covered(first, last, np.array([float(at)]))[0] == len([t for t in inside if t < at])
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_parts_of_a_device_are_the_step(name: str) -> None:
+    found = result(name)
+    for times in found.devices:
+        parts = times.busy_s + times.exposed_comm_s + times.host_s + times.waiting_s + times.bubble_s
+        assert parts == pytest.approx(found.step_time_s, rel=1e-9)
+        assert min(times.busy_s, times.host_s, times.waiting_s, times.bubble_s, times.overlapped_s) >= 0.0
+    assert sum(times.multiplicity for times in found.devices) == found.num_devices
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_exposed_is_what_no_compute_covers(name: str) -> None:
+    """Sampled: at an instant of exposed communication of a device, its compute stream rests."""
+    found = result(name)
+    spans, device = found.spans, found.devices[0].device
+    mine = np.array([lane.device == device for lane in spans.lanes])[spans.lane]
+    compute = mine & (spans.kind <= SpanKind.OPTIMIZER)
+    busy = union(spans.start_s[compute], (spans.start_s + spans.duration_s)[compute])
+    comm = np.flatnonzero(mine & ~compute)
+    beside = covered(*busy, (spans.start_s + spans.duration_s)[comm]) - covered(*busy, spans.start_s[comm])
+    assert (found.exposed_s[comm] <= spans.duration_s[comm] - beside + 1e-12).all()
+    union_s = np.subtract(*union(spans.start_s[mine], (spans.start_s + spans.duration_s)[mine])[::-1]).sum()
+    busy_s = np.subtract(*busy[::-1]).sum()
+    assert found.exposed_s[comm].sum() == pytest.approx(union_s - busy_s, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize(("ranks", "micro_batches"), [(2, 4), (4, 4), (4, 12)])
+def test_bubble_is_the_closed_form(schedule: str, ranks: int, micro_batches: int) -> None:
+    """(p - 1) / (m + p - 1): GPipe (arXiv 1811.06965) and PipeDream-flush (arXiv 2104.04473 section 2.2.1)."""
+    found = ideal_pipeline(ranks, micro_batches, schedule=schedule)
+    assert found.bubble_fraction == pytest.approx((ranks - 1) / (micro_batches + ranks - 1), rel=1e-9)
+    assert found.exposed_comm_s == {} or sum(found.exposed_comm_s.values()) == 0.0
+
+
+def test_interleaving_divides_the_bubble() -> None:
+    """(p - 1) / (v m) of the ideal time: arXiv 2104.04473 section 2.2.2."""
+    found = ideal_pipeline(4, 8, schedule="interleaved", virtual_stages=2)
+    ideal = found.devices[0].busy_s
+    assert found.step_time_s / ideal - 1.0 == pytest.approx(3 / (2 * 8), rel=1e-9)
+
+
+def test_a_straggler_is_waited_for() -> None:
+    tree = pt.StrategyTree(small()).parallelize(dp=8, global_batch=16)
+    cluster = pt.clusters.load("dgx-a100").slow_device(5, 1.5)
+    found = pt.simulate(tree, cluster)
+    slow = next(d for d in found.devices if d.multiplicity == 1)
+    others = [d for d in found.devices if d is not slow]
+    assert slow.device == 5
+    assert slow.waiting_s == 0.0
+    assert all(d.waiting_s > 0.2 * found.step_time_s for d in others)
+    assert found.bubble_fraction == 0.0
+
+
+@pytest.mark.parametrize("name", ["pipeline", "tensor"])
+def test_folding_changes_no_mean(name: str) -> None:
+    tree = pt.StrategyTree(small()).parallelize(**STRATEGIES[name])
+    whole = pt.simulate(tree, pt.clusters.load("dgx-a100"), fold=False)
+    folded = result(name)
+    assert whole.bubble_fraction == pytest.approx(folded.bubble_fraction, rel=1e-9)
+    assert whole.exposed_comm_s == pytest.approx(folded.exposed_comm_s, rel=1e-9)
