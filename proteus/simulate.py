@@ -9,6 +9,7 @@ from proteus.cluster import Cluster
 from proteus.strategy import StrategyTree
 
 if TYPE_CHECKING:
+    from proteus.costs.ops import Calibration
     from proteus.result.result import Result
 
 
@@ -20,6 +21,7 @@ def simulate(
     overlap: bool = True,
     fold: bool = True,
     algorithm: str | None = None,
+    calibration: Calibration | None = None,
 ) -> Result:
     """Simulate one training step.
 
@@ -39,6 +41,9 @@ def simulate(
         the same and takes longer.
     algorithm
         Force a collective algorithm such as ``ring`` or ``tree``.
+    calibration
+        What was measured on the machine, such as :func:`proteus.adapters.profile`
+        writes it; it beats the cost models.
 
     Raises
     ------
@@ -58,7 +63,9 @@ def simulate(
     from proteus.result.result import Result, Timings
 
     begin = time.perf_counter()
-    graph = compile_tree(tree, cluster, fold=fold, sharing=sharing, overlap=overlap, algorithm=algorithm)
+    graph = compile_tree(
+        tree, cluster, fold=fold, sharing=sharing, overlap=overlap, algorithm=algorithm, calibration=calibration
+    )
     compiled = time.perf_counter()
     timeline = play(graph.tasks, describe=graph.describe)
     done = time.perf_counter()

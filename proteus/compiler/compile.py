@@ -22,6 +22,7 @@ from proteus.compiler.relations import paired_ranks
 from proteus.compiler.state import ParameterState, states
 from proteus.compiler.tables import CommRow, Tables
 from proteus.costs import profile as profiles
+from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
 from proteus.placement import Shard
@@ -38,6 +39,7 @@ def compile_tree(
     sharing: bool = True,
     overlap: bool = True,
     algorithm: str | None = None,
+    calibration: Calibration | None = None,
 ) -> ExecutionGraph:
     """Compile a strategy for a cluster.
 
@@ -51,6 +53,8 @@ def compile_tree(
         False leaves computation and communication unslowed by each other.
     algorithm
         Force a collective algorithm, e.g. ``ring`` or ``tree/ll128``.
+    calibration
+        What was measured on the machine; it beats the cost models.
 
     Raises
     ------
@@ -63,6 +67,8 @@ def compile_tree(
             f"lower a degree or take {-(-tree.num_devices // cluster.devices_per_host)} nodes"
         )
     profile = profiles.load(tree.training.profile)
+    if calibration is not None:
+        profile = calibration.on_host(profile)
     precision = profile.precision(tree.training.precision)
     chunks = chain(tree, element_bytes=precision.activation_bytes, fused_attention=profile.flash)
     schedule = schedule_of(tree)
@@ -77,7 +83,7 @@ def compile_tree(
     static = tuple(
         static_memory([c for c in chunks if c.rank == rank], tree.training, precision) for rank in range(len(plans))
     )
-    emitter = Emitter(tree, cluster, chunks, schedule, tuple(plans), tables, precision, profile, algorithm)
+    emitter = Emitter(tree, cluster, chunks, schedule, tuple(plans), tables, precision, profile, algorithm, calibration)
     return emitter.graph(static, nodes, fold=fold, sharing=sharing, overlap=overlap)
 
 
@@ -147,7 +153,9 @@ def _check_tied(
         ("memory", state.kept, owner.kept),
     ):
         if here != there:
-            raise StrategyError(f"{name} is tied to {path}, but their {what} differs: {here} and {there}; make them equal")
+            raise StrategyError(
+                f"{name} is tied to {path}, but their {what} differs: {here} and {there}; make them equal"
+            )
 
 
 def _places(state: ParameterState, chunk: Chunk) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from proteus.compiler.tables import HOST_COPIES, HostCopy, OpRow, Tables
 from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
+from proteus.costs.ops import Calibration
 from proteus.costs.overlap import slowdowns
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
@@ -58,10 +59,12 @@ class Emitter:
         precision: Precision,
         profile: Profile,
         algorithm: str | None,
+        calibration: Calibration | None = None,
     ) -> None:
         self.tree, self.cluster, self.chunks, self.schedule, self.plans = tree, cluster, chunks, schedule, plans
         self.tables, self.precision, self.profile = tables, precision, profile
-        self.relations = Relations(cluster, chunks, algorithm)
+        self.calibration = calibration
+        self.relations = Relations(cluster, chunks, algorithm, calibration)
         self.num_ranks = tree.num_devices
         self.row_relation = [self.relations.of(row, tables.members) for row in tables.comms]
         self.row_prices = [
@@ -118,6 +121,8 @@ class Emitter:
         streams = self._streams(ids, classes, transfers)
         made = patterns.patterns()
         compute_slow, comm_slow = slowdowns(self.cluster.gpu())
+        if self.calibration is not None and self.calibration.overlap is not None:
+            compute_slow, comm_slow = self.calibration.overlap.apply(compute_slow, comm_slow)
         if not overlap:
             compute_slow, comm_slow = np.zeros_like(compute_slow), np.zeros_like(comm_slow)
         pred_ptr, pred = _csr(edges[:, 1], edges[:, 0], ids.total)
@@ -149,6 +154,7 @@ class Emitter:
         return ExecutionGraph(
             tree=self.tree,
             cluster=self.cluster,
+            calibration=self.calibration,
             schedule=self.schedule,
             chunks=self.chunks,
             plans=self.plans,
@@ -486,7 +492,9 @@ class _Segments:
             slow = float(cluster.device_slowdown[rank.device])
             key = (rank.plan, rank.coordinate, gpu.name, slow)
             if key not in tables:
-                prices = pricers.setdefault(gpu.name, pricer(gpu, emitter.precision, emitter.profile))
+                prices = pricers.setdefault(
+                    gpu.name, pricer(gpu, emitter.precision, emitter.profile, emitter.calibration)
+                )
                 first = len(sizes)
                 host = []
                 for ops in emitter.plans[rank.plan].segments:

@@ -13,6 +13,7 @@ from proteus.compiler.fold import Folding
 from proteus.compiler.memory import StaticMemory
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import CommRow, OpRow
+from proteus.costs.ops import Calibration
 from proteus.htae.tasks import TaskGraph
 from proteus.strategy.schedules.plan import Plan
 from proteus.strategy.tree import StrategyTree
@@ -86,6 +87,7 @@ class ExecutionGraph:
 
     tree: StrategyTree
     cluster: Cluster
+    calibration: Calibration | None
     schedule: Plan
     chunks: tuple[Chunk, ...]
     plans: tuple[RankPlan, ...]

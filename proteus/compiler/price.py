@@ -11,7 +11,7 @@ from proteus.compiler.chain import op_sizes
 from proteus.compiler.layout import local_chunk
 from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
 from proteus.costs.lower import works
-from proteus.costs.ops import OpCosts
+from proteus.costs.ops import Calibration, OpCosts
 from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
@@ -95,8 +95,8 @@ class Pricer:
 
 
 @lru_cache(maxsize=64)
-def _cached_pricer(gpu: _Gpu, precision: Precision, profile: Profile) -> Pricer:
-    return Pricer(gpu.gpu, precision, profile)
+def _cached_pricer(gpu: _Gpu, precision: Precision, profile: Profile, calibration: Calibration | None) -> Pricer:
+    return Pricer(gpu.gpu, precision, profile, OpCosts(gpu.gpu, calibration))
 
 
 class _Gpu:
@@ -114,6 +114,6 @@ class _Gpu:
         return isinstance(other, _Gpu) and other.gpu is self.gpu
 
 
-def pricer(gpu: Gpu, precision: Precision, profile: Profile) -> Pricer:
-    """The pricer of a GPU, precision and profile, with what it has priced before."""
-    return _cached_pricer(_Gpu(gpu), precision, profile)
+def pricer(gpu: Gpu, precision: Precision, profile: Profile, calibration: Calibration | None = None) -> Pricer:
+    """The pricer of a GPU, precision, profile and calibration, with what it has priced before."""
+    return _cached_pricer(_Gpu(gpu), precision, profile, calibration)

@@ -15,6 +15,7 @@ from proteus.compiler.offload import copy_flows, copy_terms
 from proteus.compiler.tables import CommRow, HostCopy
 from proteus.costs.collectives import Algorithm, Collective, GroupShape, Terms, choose, terms
 from proteus.costs.flows import Flows, flows
+from proteus.costs.ops import Calibration
 from proteus.costs.overlap import CommClass
 from proteus.costs.shapes import group_shapes
 from proteus.mesh import Mesh
@@ -108,9 +109,16 @@ class Price:
 class Relations:
     """All groups of a compiled strategy, with the flows of every algorithm they use."""
 
-    def __init__(self, cluster: Cluster, chunks: Sequence[Chunk], forced: str | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        chunks: Sequence[Chunk],
+        forced: str | None = None,
+        calibration: Calibration | None = None,
+    ) -> None:
         self.cluster = cluster
         self.forced = forced
+        self.calibration = calibration or Calibration()
         self._first: dict[Mesh, dict[int, int]] = {}
         for chunk in chunks:
             self._first.setdefault(chunk.mesh, {})[chunk.rank] = chunk.first_device
@@ -155,7 +163,13 @@ class Relations:
                 comm_class = CommClass.P2P
             else:
                 comm_class = CommClass.INTER if shape.num_hosts > 1 else CommClass.INTRA
-            prices.append(Price(terms(kind, shape, choice, size_bytes), used, comm_class))
+            measured = self.calibration.collective(kind, shape)
+            found = (
+                terms(kind, shape, choice, size_bytes)
+                if measured is None
+                else measured.terms(shape, choice.algorithm, size_bytes)
+            )
+            prices.append(Price(found, used, comm_class))
         return tuple(prices), index
 
     def flows(self, relation: int) -> list[Flows]:

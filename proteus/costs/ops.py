@@ -17,10 +17,13 @@ from typing import Protocol
 
 from proteus.costs import curves
 from proteus.costs.attention import attention_time_s
+from proteus.costs.collective_types import Collective, GroupShape
 from proteus.costs.conv import conv_time_s
 from proteus.costs.curves import Curve
 from proteus.costs.gemm import gemm_time_s
+from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
 from proteus.costs.memory import memory_time_s
+from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Family, Work
 from proteus.errors import InputError, unknown
 from proteus.units import DTYPE_BYTES
@@ -61,9 +64,12 @@ class OpTime:
     assumed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Calibration:
-    """What a measured run or the user's own profile says about a GPU.
+    """What a measured run or the user's own profile says about a machine.
+
+    Two calibrations are equal when they are the same object, so that what was
+    priced with one is remembered for it.
 
     Parameters
     ----------
@@ -71,11 +77,32 @@ class Calibration:
         Factor on the time of a family; families not named keep 1.
     measured_s
         Times of works that were measured here [s]; they beat the curves.
+    collectives
+        Times of collectives inside a host; they beat the fitted links.
+    overlap
+        Measured slow-downs of a kernel and a collective side by side.
+    launch_s, op_s
+        Host time per launch and per op [s]; None keeps the framework profile's.
     """
 
     scale: Mapping[Family, float] = field(default_factory=dict)
     measured_s: Mapping[Work, float] = field(default_factory=dict)
+    collectives: tuple[CollectiveTimes, ...] = ()
+    overlap: MeasuredOverlap | None = None
+    launch_s: float | None = None
+    op_s: float | None = None
     source: str = "calibration"
+
+    def collective(self, kind: Collective, shape: GroupShape) -> CollectiveTimes | None:
+        """The measured times of a collective in groups of that shape, or None."""
+        if shape.num_hosts > 1:
+            return None
+        return next((c for c in self.collectives if c.kind is kind and c.num_ranks == shape.num_ranks), None)
+
+    def on_host(self, profile: Profile) -> Profile:
+        """The framework profile with the host times measured here."""
+        times = {"launch_s": self.launch_s, "op_s": self.op_s}
+        return profile.but(**{name: time_s for name, time_s in times.items() if time_s is not None})
 
 
 #: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps
