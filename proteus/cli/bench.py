@@ -7,26 +7,50 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from proteus.cli.output import announce, print_json
 from proteus.errors import InputError, unknown
 
+if TYPE_CHECKING:
+    from proteus.cluster.cluster import Cluster
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A strategy whose times are kept an eye on."""
+    """A strategy whose times are kept an eye on.
+
+    Parameters
+    ----------
+    settings
+        Arguments of ``parallelize``.
+    slow_device, slow_link
+        Faults: (device, factor) and (name pattern, fraction).
+    warm
+        What a process has done before the run that is timed: the same
+        simulation (``same``), another model's (``other``), or the same with
+        one node of the tree not yet edited (``edit``).
+    """
 
     model: str
     cluster: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    slow_device: tuple[int, float] | None = None
+    slow_link: tuple[str, float] | None = None
+    warm: Literal["same", "other", "edit"] = "same"
 
 
+_GPT3 = {"tp": 8, "pp": 8, "dp": 16, "micro_batch": 1, "global_batch": 1536}
+_LLAMA = {
+    "tp": 8, "pp": 16, "dp": 128, "global_batch": 2048, "schedule": "interleaved", "virtual_stages": 4,
+    "sequence_parallel": True, "zero": 1,
+}  # fmt: skip
 #: name → what is simulated.  ResNet-50 and GPT-2 are the paper's settings; GPT-3 is the one of
-#: Megatron-LM's table 1 (Narayanan et al., SC21, arXiv 2104.04473) on 1,024 GPUs.
+#: Megatron-LM's table 1 (Narayanan et al., SC21, arXiv 2104.04473) on 1,024 GPUs; Llama-3 405B the one of
+#: table 4 of arXiv 2407.21783 on 16,384; the last is DeepSeek-V3's pipeline and experts (arXiv 2412.19437) on more.
 CASES = {
     "resnet50-dp8": Case(
         model="resnet50", cluster="dgx1-v100:1", settings={"dp": 8, "micro_batch": 32, "global_batch": 256}
@@ -45,10 +69,21 @@ CASES = {
         cluster="dgx-a100:4",
         settings={"dp": 4, "tp": 4, "pp": 2, "global_batch": 128, "sequence_parallel": True, "zero": 1},
     ),
-    "gpt3-175b-1024": Case(
-        model="gpt3-175b",
-        cluster="dgx-a100:128",
-        settings={"tp": 8, "pp": 8, "dp": 16, "micro_batch": 1, "global_batch": 1536},
+    "gpt3-175b-1024": Case(model="gpt3-175b", cluster="dgx-a100:128", settings=_GPT3),
+    "gpt3-175b-1024-first": Case(model="gpt3-175b", cluster="dgx-a100:128", settings=_GPT3, warm="other"),
+    "gpt3-175b-1024-edit": Case(model="gpt3-175b", cluster="dgx-a100:128", settings=_GPT3, warm="edit"),
+    "llama3-405b-16384": Case(model="llama3-405b", cluster="dgx-h100:2048", settings=_LLAMA),
+    "llama3-405b-16384-faults": Case(
+        model="llama3-405b",
+        cluster="dgx-h100:2048",
+        settings=_LLAMA,
+        slow_device=(5, 1.2),
+        slow_link=("host7/nic0->*", 0.5),
+    ),
+    "deepseek-v3-102400": Case(
+        model="deepseek-v3",
+        cluster="dgx-h100:12800",
+        settings={"pp": 16, "dp": 6400, "ep": 64, "global_batch": 102400, "zero": 1},
     ),
 }
 #: the engine alone on 1.7 million tasks of a pipeline, nothing folded
@@ -89,9 +124,14 @@ def run(options: argparse.Namespace) -> int:
 
 def measure_apart(name: str) -> dict[str, Any]:
     """Measure a case in a fresh process, so that its peak memory is its own."""
+    found: dict[str, Any] = _apart(measure, name)
+    return found
+
+
+def _apart(function: Callable[..., Any], *arguments: Any) -> Any:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
-        return pool.submit(measure, name).result()
+        return pool.submit(function, *arguments).result()
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -100,7 +140,8 @@ def measure(name: str) -> dict[str, Any]:
 
     timings = play_engine() if name == ENGINE else simulate_case(CASES[name])
     warm = timings[1:]  # the first run loads the kernels
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    is_apart = name in CASES and CASES[name].warm == "other"
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN if is_apart else resource.RUSAGE_SELF).ru_maxrss
     return {
         "case": name,
         "ranks": warm[-1]["ranks"],
@@ -114,14 +155,41 @@ def measure(name: str) -> dict[str, Any]:
 
 def simulate_case(case: Case) -> list[Mapping[str, Any]]:
     """Timings of a first and then of warm simulations."""
+    if case.warm == "other":
+        return [{}, *(_apart(first_run, case) for _ in range(REPEATS))]
     import proteus as pt
 
-    model, cluster = pt.models.load(case.model), pt.clusters.load(case.cluster)
+    model, cluster = pt.models.load(case.model), cluster_of(case)
     timings: list[Mapping[str, Any]] = []
-    for _ in range(1 + REPEATS):
+    for number in range(1 + REPEATS):
         tree = pt.StrategyTree(model).parallelize(**case.settings)
+        if case.warm == "edit":
+            tree = tree.set(f"layers.{3 + number}", recompute="full")
         timings.append({**asdict(pt.simulate(tree, cluster).timings), "ranks": cluster.num_devices})
     return timings
+
+
+def cluster_of(case: Case) -> Cluster:
+    """The cluster of a case, its faults included."""
+    import proteus as pt
+
+    cluster = pt.clusters.load(case.cluster)
+    if case.slow_device:
+        cluster = cluster.slow_device(*case.slow_device)
+    if case.slow_link:
+        cluster = cluster.slow_link(*case.slow_link)
+    return cluster
+
+
+def first_run(case: Case) -> Mapping[str, Any]:
+    """Timings of the first run of a case in a process whose kernels another model has loaded."""
+    import proteus as pt
+
+    other = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=4, pp=2, global_batch=16)
+    pt.simulate(other, pt.clusters.load("dgx-a100"))
+    cluster = cluster_of(case)
+    tree = pt.StrategyTree(pt.models.load(case.model)).parallelize(**case.settings)
+    return {**asdict(pt.simulate(tree, cluster).timings), "ranks": cluster.num_devices}
 
 
 def play_engine() -> list[Mapping[str, Any]]:
@@ -144,10 +212,10 @@ def as_text(row: Mapping[str, Any]) -> str:
 
     >>> as_text({"case": "a", "ranks": 8, "tasks": 100, "tasks_run": 10, "compile_s": 0.002, "simulate_s": 0.001,
     ...          "peak_bytes": 2**30})
-    'a                    8 ranks          100 tasks       10 run   compile   2.0 ms   simulate   1.0 ms   1.00 GiB'
+    'a                              8 ranks          100 tasks       10 run   compile   2.0 ms   simulate   1.0 ms   1.00 GiB'
     """
     return (
-        f"{row['case']:<16} {row['ranks']:>5} ranks {row['tasks']:>12} tasks {row['tasks_run']:>8} run"
+        f"{row['case']:<24} {row['ranks']:>7} ranks {row['tasks']:>12} tasks {row['tasks_run']:>8} run"
         f"   compile {row['compile_s'] * 1e3:>5.1f} ms   simulate {row['simulate_s'] * 1e3:>5.1f} ms"
         f"   {row['peak_bytes'] / 2**30:.2f} GiB"
     )
