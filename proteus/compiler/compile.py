@@ -17,10 +17,10 @@ from proteus.compiler.emit import Emitter
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import static_memory
-from proteus.compiler.rank_plan import RankPlan, RankPlanner, Tied
+from proteus.compiler.rank_plan import RankPlanner, Tied, share_rows
 from proteus.compiler.relations import paired_ranks
 from proteus.compiler.state import ParameterState, states
-from proteus.compiler.tables import CommRow, Tables
+from proteus.compiler.tables import CommRow
 from proteus.costs import profile as profiles
 from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
@@ -73,18 +73,13 @@ def compile_tree(
     chunks = chain(tree, element_bytes=precision.activation_bytes, fused_attention=profile.flash)
     schedule = schedule_of(tree)
     is_split = frozenset(int(c) for c in np.flatnonzero(schedule.is_split))
-    nodes = tree.node_ids()
-    tables = Tables()
-    tied = _tied(chunks, tables, precision, nodes)
-    planner = RankPlanner(chunks, tables, nodes, tree.training, precision, profile, is_split, tied)
-    plans: list[RankPlan] = []
-    for rank in range(schedule.num_ranks):
-        plans.append(planner.plan(rank, *schedule.columns(rank), schedule.num_micro_batches))
+    planner = RankPlanner(chunks, tree.training, precision, profile, is_split, _tied(chunks, precision))
+    plans, comms = share_rows([planner.plan(rank, *schedule.columns(rank)) for rank in range(schedule.num_ranks)])
     static = tuple(
         static_memory([c for c in chunks if c.rank == rank], tree.training, precision) for rank in range(len(plans))
     )
-    emitter = Emitter(tree, cluster, chunks, schedule, tuple(plans), tables, precision, profile, algorithm, calibration)
-    return emitter.graph(static, nodes, fold=fold, sharing=sharing, overlap=overlap)
+    emitter = Emitter(tree, cluster, chunks, schedule, plans, comms, precision, profile, algorithm, calibration)
+    return emitter.graph(static, tree.node_ids(), fold=fold, sharing=sharing, overlap=overlap)
 
 
 def schedule_of(tree: StrategyTree) -> Plan:
@@ -103,9 +98,7 @@ def schedule_of(tree: StrategyTree) -> Plan:
     )
 
 
-def _tied(
-    chunks: tuple[Chunk, ...], tables: Tables, precision: Precision, nodes: dict[tuple[str, str], int]
-) -> list[Tied]:
+def _tied(chunks: tuple[Chunk, ...], precision: Precision) -> list[Tied]:
     """Tied parameters whose owner is on another pipeline rank."""
     owners: dict[str, tuple[Chunk, tuple[int, int, int, ParameterState]]] = {}
     for chunk in chunks:
@@ -125,15 +118,15 @@ def _tied(
                 _check_tied(f"{link.path(0)}.{state.parameter.name}", state, chunk, path, item[3], owner)
                 if owner.rank == chunk.rank:
                     continue
-                tables.members.append(paired_ranks(owner.first_device, chunk.first_device, chunk.mesh.size))
                 parts = chunk.mesh.degree(state.kept["gradient"] or state.kept["optimizer"])
                 row = CommRow(
                     mesh=chunk.mesh, axes=(), kind="all_reduce", size_bytes=state.numel * precision.grad_bytes / parts,
-                    stream="gradient", name=f"all_reduce tied {path}", node=nodes[(link.run.path, "")],
-                    span=SpanKind.GRADIENT_COMM, members=len(tables.members) - 1,
+                    stream="gradient", name=f"all_reduce tied {path}", node=(link.run.path, ""),
+                    span=SpanKind.GRADIENT_COMM, 
+                    members=paired_ranks(owner.first_device, chunk.first_device, chunk.mesh.size),
                 )  # fmt: skip
                 items = (item, (chunk.index, number, 0, state))
-                found.append(Tied(ranks=(owner.rank, chunk.rank), comm=tables.comm(row), items=items))
+                found.append(Tied(ranks=(owner.rank, chunk.rank), comm=row, items=items))
     return found
 
 

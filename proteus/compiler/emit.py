@@ -18,7 +18,7 @@ from proteus.compiler.price import Pricer, pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
 from proteus.compiler.steps import STREAMS
-from proteus.compiler.tables import HOST_COPIES, HostCopy, OpRow, Tables
+from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy, OpRow
 from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
@@ -55,23 +55,23 @@ class Emitter:
         chunks: tuple[Chunk, ...],
         schedule: Plan,
         plans: tuple[RankPlan, ...],
-        tables: Tables,
+        comms: tuple[CommRow, ...],
         precision: Precision,
         profile: Profile,
         algorithm: str | None,
         calibration: Calibration | None = None,
     ) -> None:
         self.tree, self.cluster, self.chunks, self.schedule, self.plans = tree, cluster, chunks, schedule, plans
-        self.tables, self.precision, self.profile = tables, precision, profile
+        self.comms, self.precision, self.profile = comms, precision, profile
         self.calibration = calibration
         self.relations = Relations(cluster, chunks, algorithm, calibration)
         self.num_ranks = tree.num_devices
-        self.row_relation = [self.relations.of(row, tables.members) for row in tables.comms]
+        self.row_relation = [self.relations.of(row) for row in comms]
         self.row_prices = [
             self.relations.copy_price(r, HostCopy(row.kind), row.size_bytes)
             if row.kind in HOST_COPIES
             else self.relations.price(r, Collective(row.kind), row.size_bytes)
-            for r, row in zip(self.row_relation, tables.comms, strict=True)
+            for r, row in zip(self.row_relation, comms, strict=True)
         ]
         self.boundaries = self._boundaries()
 
@@ -174,7 +174,7 @@ class Emitter:
             op_rows=tuple(segments.rows),
             op_flop=np.array(segments.flop),
             op_sigma=np.array(segments.sigma),
-            comm_rows=tuple(self.tables.comms),
+            comm_rows=tuple(self.comms),
             comm_sigma=np.array([max(p.terms.sigma for p in prices) for prices, _ in self.row_prices]),
             static=static,
             stream_names=streams.names,
@@ -257,7 +257,7 @@ class Emitter:
         number = segments.number[id(rank)]
         base, host = segments.base[number], segments.host_s[number]
         # one table per column: communication rows first, then the plan's own segments
-        num_rows, num_segments = len(self.tables.comms), len(plan.segments)
+        num_rows, num_segments = len(self.comms), len(plan.segments)
         latency, work, launch_s = (np.zeros(num_rows + num_segments) for _ in range(3))
         pattern, segment = (np.full(num_rows + num_segments, -1, np.int32) for _ in range(2))
         op_class, kind = np.zeros(len(work), np.int16), np.zeros(len(work), np.uint8)
@@ -267,10 +267,10 @@ class Emitter:
         launch_s[:num_rows] = self.profile.launch_s + self.profile.op_s
         for row in np.unique(plan.ref[plan.is_comm]).tolist():
             price, group = self._row_price(row, rank, folding)
-            latency[row], work[row] = price.terms.latency_s, price.terms.work_bytes
+            latency[row], work[row] = price.terms.latency_s, price.terms.work_bytes * self._exposed_share(row)
             pattern[row] = patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps)
             op_class[row] = price.comm_class
-            kind[row] = TaskKind.COPY if self.tables.comms[row].kind in HOST_COPIES else TaskKind.COMM
+            kind[row] = TaskKind.COPY if self.comms[row].kind in HOST_COPIES else TaskKind.COMM
         at = np.where(plan.is_comm, plan.ref, num_rows + plan.ref)
         released = np.cumsum(launch_s[at])
         where: slice | np.ndarray = slice(int(ids[0]), int(ids[-1]) + 1)
@@ -285,6 +285,13 @@ class Emitter:
         prices, shape = self.row_prices[row]
         group = int(self.relations.group_of_rank(relation, self.num_ranks)[rank.device])
         return prices[shape[group]], int(folding.group_class[relation][group])
+
+    def _exposed_share(self, row: int) -> float:
+        """Part of a collective that the product it feeds, or that feeds it, cannot hide."""
+        comm = self.comms[row]
+        if self.profile.overlaps_tensor and comm.stream == "tensor" and comm.kind in ("all_gather", "reduce_scatter"):
+            return 1.0 / comm.mesh.degree(comm.axes)  # one chunk of as many as there are ranks
+        return 1.0
 
     # -- between stages -------------------------------------------------------
 
@@ -347,7 +354,7 @@ class Emitter:
         return np.concatenate(found).astype(np.int64) if found else np.empty((0, 2), np.int64)
 
     def _streams(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> _Streams:
-        row_stream = np.array([STREAMS.index(row.stream) for row in self.tables.comms], np.int64)
+        row_stream = np.array([STREAMS.index(row.stream) for row in self.comms], np.int64)
         tasks: list[np.ndarray] = []
         device: list[int] = []
         names: list[str] = []

@@ -13,7 +13,8 @@ micro-batch; no Python loop runs over micro-batches or layers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from proteus.compiler.state import (
     updated,
 )
 from proteus.compiler.steps import PORT, Phase, phases, reads, runs_weights_apart
-from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy, OpRow, Tables
+from proteus.compiler.tables import HOST_COPIES, ROOT, CommRow, HostCopy, Node, OpRow, Tables
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
@@ -54,7 +55,7 @@ class Tied:
     """
 
     ranks: tuple[int, int]
-    comm: int
+    comm: CommRow
     items: tuple[tuple[int, int, int, ParameterState], ...]
 
 
@@ -104,6 +105,7 @@ class RankPlan:
     sends_in: Mapping[tuple[int, int], np.ndarray]
     action_next: Mapping[tuple[int, int], np.ndarray]
     segments: list[list[OpRow]]
+    comms: tuple[CommRow, ...]
     moves: Mapping[int, StateMove]
     optimizer_step: int
 
@@ -143,7 +145,7 @@ _BucketKey = tuple[Mesh, tuple[str, ...], tuple[str, ...]]
 class _Open:
     """A bucket being filled."""
 
-    node: int
+    node: Node
     size_bytes: float = 0.0
     wait: int = -1
     items: list[tuple[int, int, int, ParameterState]] = field(default_factory=list)
@@ -159,13 +161,11 @@ class _Pending:
 
 
 class RankPlanner:
-    """Plans the ranks of one tree; shares tables between them."""
+    """Plans the ranks of one tree."""
 
     def __init__(
         self,
         chunks: Sequence[Chunk],
-        tables: Tables,
-        node_of: Mapping[tuple[str, str], int],
         training: Training,
         precision: Precision,
         profile: Profile,
@@ -173,17 +173,19 @@ class RankPlanner:
         tied: Sequence[Tied] = (),
     ) -> None:
         self.chunks = chunks
-        self.tables = tables
-        self.node_of = node_of
         self.training = training
         self.precision = precision
         self.profile = profile
         self.is_split = is_split
         self.tied = tied
 
-    def plan(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray, num_micro: int) -> RankPlan:
-        """The plan of pipeline rank `rank`, whose actions are given in columns."""
-        tables = Tables(comms=self.tables.comms, members=self.tables.members, _comm_at=self.tables._comm_at)
+    def plan(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
+        """The plan of pipeline rank `rank`, whose actions are given in columns; remembered."""
+        return _planned(_PlanKey(self, rank, chunk, kind, micro))
+
+    def make(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
+        """The plan, made anew."""
+        tables = self.tables = Tables()
         own = [c for c in self.chunks if c.rank == rank]
         made = {(c.index, k): self._phase(c, k, tables) for c in own for k in (F, B, W)}
         before = _Writer()
@@ -232,6 +234,7 @@ class RankPlanner:
             sends_in=ins,
             action_next=nexts,
             segments=tables.segments,
+            comms=tuple(tables.comms),
             moves={**before.moves, **tail.moves},
             optimizer_step=step,
         )
@@ -279,6 +282,8 @@ class RankPlanner:
         computes = [i for i, comm in enumerate(is_comm) if not comm]
         if computes:
             edges.extend((g, computes[0]) for g in range(shift))
+            # collectives before the first computation read what came from the host, too
+            edges.extend((c, at) for c in range(len(copies)) for at in range(shift, computes[0]))
         reduce: list[int] = []
         if kind == (W if is_split else B) and computes:
             reduce = [tables.comm(row) for row in self._move_rows(link, has_gathers=False, has_reductions=True)]
@@ -306,11 +311,11 @@ class RankPlanner:
             free_bytes=free,
         )
 
-    def _node(self, link: Link, phase: Phase, instruction: int) -> int:
-        return self.node_of[(link.run.path, phase.instructions[instruction].op.name)]
+    def _node(self, link: Link, phase: Phase, instruction: int) -> Node:
+        return (link.run.path, phase.instructions[instruction].op.name)
 
-    def _block_node(self, link: Link) -> int:
-        return self.node_of[(link.run.path, "")]
+    def _block_node(self, link: Link) -> Node:
+        return (link.run.path, "")
 
     # -- host memory ----------------------------------------------------------
 
@@ -367,7 +372,7 @@ class RankPlanner:
         )
         last = list(preds)
         for kind, size, what in moves:
-            last = [writer.add(True, self.tables.comm(self.tables.copy_row(mesh, kind, size, what, 0)), last)]
+            last = [writer.add(True, self.tables.comm(self.tables.copy_row(mesh, kind, size, what, ROOT)), last)]
         return last
 
     # -- parameters and gradients -------------------------------------------
@@ -465,7 +470,7 @@ class RankPlanner:
             if own and own[0].rank in tied.ranks:
                 items = (tied.items[tied.ranks.index(own[0].rank)],)
                 move = StateMove(kind="all_reduce", axes=(), items=items)
-                syncs.append(writer.add(True, tied.comm, [last_overall], NONE, move))
+                syncs.append(writer.add(True, self.tables.comm(tied.comm), [last_overall], NONE, move))
         optimizer = self._optimizer(own, writer, tables, [*waits, *syncs[-1:]])
         updated = [optimizer, *self._update_on_host(own, writer, [*waits, *syncs[-1:]])]
         if not self.training.overlap_parameters:
@@ -572,8 +577,55 @@ class RankPlanner:
                     if s.parameter.gradient >= 0 and is_held(s, every) and not on_host(s)
                 )
         kernels = optimizer_works(numel, self.training.optimizer, self.precision, self.profile)
-        row = OpRow(None, None, kernels, f"{self.training.optimizer} update", 0, SpanKind.OPTIMIZER)
+        row = OpRow(None, None, kernels, f"{self.training.optimizer} update", ROOT, SpanKind.OPTIMIZER)
         return writer.add(False, tables.segment([row]), preds)
+
+
+class _PlanKey:
+    """All that the plan of a rank depends on."""
+
+    __slots__ = ("columns", "key", "planner", "rank")
+
+    def __init__(self, planner: RankPlanner, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> None:
+        self.planner, self.rank, self.columns = planner, rank, (chunk, kind, micro)
+        own = [c for c in planner.chunks if c.rank == rank]
+        self.key = (
+            rank,
+            # programs are made once and told apart by the object; the planner keeps them alive
+            tuple(
+                (c.index, tuple((id(k.program), k.run.path, k.run.key, k.copy, k.count) for k in c.links), c.mesh)
+                for c in own
+            ),
+            tuple(column.tobytes() for column in self.columns),
+            planner.training,
+            planner.precision,
+            planner.profile,
+            frozenset(c.index for c in own) & planner.is_split,
+            tuple(tied.comm for tied in planner.tied if rank in tied.ranks),
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _PlanKey) and other.key == self.key
+
+
+@lru_cache(maxsize=256)
+def _planned(key: _PlanKey) -> RankPlan:
+    return key.planner.make(key.rank, *key.columns)
+
+
+def share_rows(plans: Sequence[RankPlan]) -> tuple[tuple[RankPlan, ...], tuple[CommRow, ...]]:
+    """The plans with one common table of communication rows."""
+    at: dict[CommRow, int] = {}
+    shared = []
+    for plan in plans:
+        rows = np.array([at.setdefault(row, len(at)) for row in plan.comms], np.int32)
+        ref = plan.ref.copy()
+        ref[plan.is_comm] = rows[ref[plan.is_comm]]
+        shared.append(replace(plan, ref=ref))
+    return tuple(shared), tuple(at)
 
 
 def _reads_parameters(program: BlockProgram, phase: Phase) -> bool:

@@ -21,7 +21,7 @@ from proteus.costs.shapes import group_shapes
 from proteus.mesh import Mesh
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Groups:
     """The groups of a mesh axis (or of pairs) over all pipeline ranks that have it.
 
@@ -123,7 +123,7 @@ class Relations:
         for chunk in chunks:
             self._first.setdefault(chunk.mesh, {})[chunk.rank] = chunk.first_device
         self.groups: list[Groups] = []
-        self._at: dict[tuple[Mesh, tuple[str, ...], int], int] = {}
+        self._at: dict[tuple[Mesh, tuple[str, ...], Groups | None], int] = {}
         self._flows: list[dict[tuple[Collective | HostCopy, Algorithm | None, int], int]] = []
         self.group_of: list[np.ndarray] = []
 
@@ -138,13 +138,13 @@ class Relations:
         price = Price(copy_terms(size_bytes, kind), used, CommClass.COPY)
         return (price,), np.zeros(len(self.groups[relation].members), np.int64)
 
-    def of(self, row: CommRow, members: Sequence[Groups]) -> int:
+    def of(self, row: CommRow) -> int:
         """Number of the relation of a communication row."""
         key = (row.mesh, row.axes, row.members)
         at = self._at.get(key)
         if at is None:
-            if row.members >= 0:
-                groups = members[row.members]
+            if row.members is not None:
+                groups = row.members
             else:
                 first = tuple(sorted(self._first[row.mesh].items()))
                 groups = mesh_groups(row.mesh, row.axes, first)

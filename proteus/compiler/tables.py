@@ -34,6 +34,12 @@ _COMPUTE_SPAN = {
 }
 
 
+#: a line of the strategy tree: (path of a run of equal blocks, op name); see StrategyTree.node_ids
+Node = tuple[str, str]
+#: the whole model
+ROOT: Node = ("", "")
+
+
 class HostCopy(StrEnum):
     """Work between a device and its host; the `kind` of such communication rows."""
 
@@ -53,7 +59,7 @@ class OpRow:
     instruction: Instruction | None
     kernels: tuple[Work, ...]
     name: str
-    node: int
+    node: Node
     span: SpanKind
 
 
@@ -61,8 +67,8 @@ class OpRow:
 class CommRow:
     """A collective on every group of `axes` of a mesh.
 
-    `key` tells apart meshes on different devices; `members` overrides the
-    groups (tied embeddings join ranks of two chunks).
+    `members` are the groups where they are no axis of a mesh (tied embeddings
+    join ranks of two chunks).
     """
 
     mesh: Mesh
@@ -71,9 +77,9 @@ class CommRow:
     size_bytes: float
     stream: str
     name: str
-    node: int
+    node: Node
     span: SpanKind
-    members: int = -1  # row of Tables.members, for groups that are no axis of a mesh
+    members: Groups | None = None
 
 
 @dataclass(slots=True)
@@ -82,7 +88,6 @@ class Tables:
 
     segments: list[list[OpRow]] = field(default_factory=list)
     comms: list[CommRow] = field(default_factory=list)
-    members: list[Groups] = field(default_factory=list)
     _comm_at: dict[CommRow, int] = field(default_factory=dict)
 
     def segment(self, ops: list[OpRow]) -> int:
@@ -96,11 +101,11 @@ class Tables:
             self.comms.append(row)
         return at
 
-    def op_row(self, program: BlockProgram, instruction: Instruction, node: int) -> OpRow:
+    def op_row(self, program: BlockProgram, instruction: Instruction, node: Node) -> OpRow:
         name = f"{instruction.op.name}"
         return OpRow(program, instruction, (), name, node, _COMPUTE_SPAN[instruction.phase])
 
-    def move_row(self, program: BlockProgram, move: Move, node: int) -> CommRow:
+    def move_row(self, program: BlockProgram, move: Move, node: Node) -> CommRow:
         axes = tuple(program.mesh.names[a] for a in move.step.axes)
         stream = stream_of(axes)
         return CommRow(
@@ -108,12 +113,12 @@ class Tables:
             name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream],
         )  # fmt: skip
 
-    def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, what: str, node: int) -> CommRow:
+    def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, what: str, node: Node) -> CommRow:
         """A copy between every rank and its host."""
         return self.state_row(mesh, (), kind, size_bytes, kind, what, node)
 
     def state_row(
-        self, mesh: Mesh, axes: tuple[str, ...], kind: str, size_bytes: float, stream: str, name: str, node: int
+        self, mesh: Mesh, axes: tuple[str, ...], kind: str, size_bytes: float, stream: str, name: str, node: Node
     ) -> CommRow:
         """A collective on gradients or parameters."""
         return CommRow(

@@ -27,10 +27,10 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
         heads = np.flatnonzero(np.diff(bounds.task, prepend=-1))
         first_row[bounds.task[heads]] = heads
     op_name = np.array([names.setdefault(row.name, len(names)) for row in graph.op_rows], np.int32)
-    op_node = np.array([row.node for row in graph.op_rows], np.int32)
+    op_node = np.array([graph.node_of[row.node] for row in graph.op_rows], np.int32)
     op_kind = np.array([row.span for row in graph.op_rows], np.uint8)
     comm_name = np.array([names.setdefault(row.name, len(names)) for row in graph.comm_rows], np.int32)
-    comm_node = np.array([row.node for row in graph.comm_rows], np.int32)
+    comm_node = np.array([graph.node_of[row.node] for row in graph.comm_rows], np.int32)
     comm_kind = np.array([row.span for row in graph.comm_rows], np.uint8)
     comm_stream = np.array([LANE_STREAMS.index(row.stream) for row in graph.comm_rows], np.int32)
     sends = _sends(graph, names)
