@@ -17,7 +17,6 @@ from proteus.compiler.memory import StaticMemory
 from proteus.compiler.price import Pricer, pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
-from proteus.compiler.steps import STREAMS
 from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy, OpRow
 from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
@@ -208,7 +207,8 @@ class Emitter:
             members = self.relations.groups[r].members
             np.minimum.at(first, np.repeat(groups, members.shape[1]), folding.rank_class[members.ravel()])
             owner[r] = first
-        of, owns, group_class = [], [], []
+        of: list[np.ndarray] = []
+        owns: list[np.ndarray | None] = []  # None: all of them
         for number, rank in enumerate(classes):
             plan = self.plans[rank.plan]
             row_group = np.array(
@@ -220,8 +220,12 @@ class Emitter:
                 np.int64,
             )
             ids = base[number] + np.arange(plan.num_steps)
+            if (row_owner[plan.rows] == number).all():
+                of.append(ids)
+                owns.append(None)
+                continue
             comm = np.flatnonzero(plan.is_comm)
-            owners = row_owner[plan.ref[comm]] if len(comm) else np.empty(0, np.int64)
+            owners = row_owner[plan.ref[comm]]
             away = owners != number
             ids[comm[away]] = base[owners[away]] + comm[away]
             plans = np.array([c.plan for c in classes])
@@ -233,10 +237,11 @@ class Emitter:
             own[comm[away]] = False
             of.append(ids)
             owns.append(own)
-            group_class.append(row_group)
-        keep = np.concatenate(owns) if owns else np.empty(0, bool)
+        if all(own is None for own in owns):
+            return _Ids(of, owns, int(base[-1]))
+        keep = np.concatenate([np.ones(n, bool) if own is None else own for n, own in zip(sizes, owns, strict=True)])
         renumber = np.cumsum(keep) - 1
-        return _Ids([renumber[ids] for ids in of], owns, group_class, int(keep.sum()))
+        return _Ids([renumber[ids] for ids in of], owns, int(keep.sum()))
 
     @staticmethod
     def _same_step(plan: RankPlan, step: int, other: RankPlan) -> int:
@@ -248,7 +253,7 @@ class Emitter:
         columns: _TaskColumns,
         rank: _Class,
         ids: np.ndarray,
-        owns: np.ndarray,
+        owns: np.ndarray | None,
         segments: _Segments,
         folding: Folding,
         patterns: PatternTable,
@@ -265,7 +270,7 @@ class Emitter:
         segment[num_rows:] = np.arange(base, base + num_segments)
         launch_s[num_rows:] = host
         launch_s[:num_rows] = self.profile.launch_s + self.profile.op_s
-        for row in np.unique(plan.ref[plan.is_comm]).tolist():
+        for row in plan.rows.tolist():
             price, group = self._row_price(row, rank, folding)
             latency[row], work[row] = price.terms.latency_s, price.terms.work_bytes * self._exposed_share(row)
             pattern[row] = patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps)
@@ -274,7 +279,7 @@ class Emitter:
         at = np.where(plan.is_comm, plan.ref, num_rows + plan.ref)
         released = np.cumsum(launch_s[at])
         where: slice | np.ndarray = slice(int(ids[0]), int(ids[-1]) + 1)
-        if not owns.all():
+        if owns is not None:
             where, at, released = ids[owns], at[owns], released[owns]
         columns.kind[where], columns.latency_s[where], columns.work[where] = kind[at], latency[at], work[at]
         columns.release_s[where], columns.segment[where] = released, segment[at]
@@ -351,24 +356,17 @@ class Emitter:
                 then = self.plans[source.plan].action_next[key]
                 has = then >= 0
                 found.append(np.stack([transfer.tasks[has], ids.of[transfer.source][then[has]]], axis=1))
-        return np.concatenate(found).astype(np.int64) if found else np.empty((0, 2), np.int64)
+        return np.concatenate(found) if found else np.empty((0, 2), np.int64)
 
     def _streams(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> _Streams:
-        row_stream = np.array([STREAMS.index(row.stream) for row in self.comms], np.int64)
         tasks: list[np.ndarray] = []
         device: list[int] = []
         names: list[str] = []
         for number, rank in enumerate(classes):
-            plan = self.plans[rank.plan]
-            stream = np.zeros(plan.num_steps, np.int64)
-            if len(row_stream):
-                stream[plan.is_comm] = row_stream[plan.ref[plan.is_comm]]
-            for which in range(len(STREAMS)):
-                mine = ids.of[number][stream == which]
-                if len(mine):
-                    tasks.append(mine)
-                    device.append(number)
-                    names.append(STREAMS[which])
+            for name, steps in self.plans[rank.plan].stream_steps.items():
+                tasks.append(ids.of[number][steps])
+                device.append(number)
+                names.append(name)
         for transfer in transfers:
             plan = self.plans[classes[transfer.source].plan]
             order = np.argsort(plan.sends_out[(transfer.chunk, transfer.kind)][:, 0], kind="stable")
@@ -384,9 +382,8 @@ class Emitter:
         total = 0
         for rank in classes:
             plan = self.plans[rank.plan]
-            total += rank.multiplicity * int((~plan.is_comm).sum())
-            rows, counts = np.unique(plan.ref[plan.is_comm], return_counts=True)
-            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            total += rank.multiplicity * (plan.num_steps - int(plan.comm_counts.sum()))
+            for row, count in zip(plan.rows.tolist(), plan.comm_counts.tolist(), strict=True):
                 size = self.relations.groups[self.row_relation[row]].members.shape[1]
                 total += rank.multiplicity * count // size
         sends = sum(boundary.stop - boundary.first for boundary in self.boundaries)
@@ -421,8 +418,7 @@ class _Class:
 @dataclass(slots=True)
 class _Ids:
     of: list[np.ndarray]
-    owns: list[np.ndarray]
-    group_class: list[np.ndarray]
+    owns: list[np.ndarray | None]
     total: int
 
 

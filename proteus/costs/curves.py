@@ -123,17 +123,17 @@ def access(pattern: str) -> tuple[float, float]:
 
 
 def power_factor(chip: str, tdp_w: float, peak_half_flops: float) -> float:
-    """How much of the curve's efficiency a GPU with less power per peak keeps.
+    """The clock under load that the power per peak of a GPU allows, over that of the GPU of the curve.
 
-    The clock under load follows from the power budget.  Source of the
-    exponent: see the data file.
+    Above 1 where a board has more power than the one that was measured.
+    Source of the exponent: see the data file.
     """
     row = _table("curves")["power"]
     reference = row["reference_W_per_TFLOPS"].get(chip)
     if reference is None or not tdp_w or not peak_half_flops:
         return 1.0
     ratio = float(tdp_w / (peak_half_flops / 1e12) / reference)
-    return float(min(1.0, ratio) ** row["exponent"])
+    return float(ratio ** row["exponent"])
 
 
 def overlap_table() -> dict[str, Any]:
@@ -144,7 +144,7 @@ def overlap_table() -> dict[str, Any]:
 def sustained_factor(chip: str) -> float:
     """Tensor-core rate in a training step over that of a micro-benchmark.
 
-    >>> sustained_factor("ga100")
+    >>> sustained_factor("ga102")
     1.0
     """
     return float(_table("curves")["sustained"]["factor"].get(chip, 1.0))

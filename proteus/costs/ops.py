@@ -176,7 +176,7 @@ class OpCosts:
     def _clock(self, curve: Curve) -> float:
         """What the board's power leaves of the clock that the curve was measured at."""
         power = curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
-        return power * curves.sustained_factor(curve.chip)
+        return min(1.0, power * curves.sustained_factor(curve.chip))
 
     def _gemm(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("gemm", work.dtype)

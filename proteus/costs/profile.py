@@ -63,6 +63,9 @@ class Profile:
     host_waits_for_transfers
         The host stands still until a transfer between pipeline stages has
         ended, so it cannot launch ahead of the devices.
+    overlaps_tensor
+        Gathers and scatters of sequence parallelism run in chunks beside the
+        products that need them; only one chunk of each stands alone.
     launch_s
         Host time of one kernel launch [s].
     op_s
@@ -84,6 +87,7 @@ class Profile:
     fp32_params: bool
     optimizer: Optimizer
     host_waits_for_transfers: bool
+    overlaps_tensor: bool
     launch_s: float
     op_s: float
     source: str

@@ -70,6 +70,10 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         changes["attention"] = attention
     if "rms kernel" in run.attention:
         changes["norm"] = "tuned"
+    if run.overlap and not run.overlap.startswith("none"):
+        changes["overlaps_tensor"] = "true"
+    elif run.overlap:
+        changes["overlaps_tensor"] = "false"
     if precision == "fp16" and base.fp32_grads:
         changes["fp32_grads"] = "false"  # Megatron-LM accumulates in fp32 for bf16 alone
     return ", ".join([name, *(f"{field}={value}" for field, value in changes.items())])
