@@ -32,7 +32,7 @@ from proteus.compiler.state import (
     states,
     updated,
 )
-from proteus.compiler.steps import PORT, Phase, phases, reads, runs_weights_apart
+from proteus.compiler.steps import PORT, STREAMS, Phase, phases, reads, runs_weights_apart
 from proteus.compiler.tables import HOST_COPIES, ROOT, CommRow, HostCopy, Node, OpRow, Tables
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
@@ -78,9 +78,14 @@ class RankPlan:
         step → what a collective outside the actions moves: gradients in
         buckets, tied parameters, updated parameters.
     edges
-        int64[edges, 2]: (waits for, step).
+        int32[edges, 2]: (waits for, step), sorted by step.
     alloc_bytes, free_bytes
         float64[steps].
+    comms, rows, comm_counts
+        Its communication rows, where they stand in the common table, and how
+        many steps refer to each.
+    stream_steps
+        Stream name → its steps in program order.
     sends_out, sends_in
         (chunk, kind) → for every micro-batch the steps that make, or wait
         for, what passes between chunks: int64[micro-batches, k].
@@ -106,6 +111,9 @@ class RankPlan:
     action_next: Mapping[tuple[int, int], np.ndarray]
     segments: list[list[OpRow]]
     comms: tuple[CommRow, ...]
+    comm_counts: np.ndarray
+    stream_steps: Mapping[str, np.ndarray]
+    rows: np.ndarray
     moves: Mapping[int, StateMove]
     optimizer_step: int
 
@@ -227,7 +235,7 @@ class RankPlanner:
             micro_batch=columns.micro,
             phase=columns.phase,
             part=columns.part,
-            edges=np.concatenate(edges),
+            edges=_by_target(np.concatenate(edges)),
             alloc_bytes=columns.alloc,
             free_bytes=columns.free,
             sends_out=outs,
@@ -235,6 +243,9 @@ class RankPlanner:
             action_next=nexts,
             segments=tables.segments,
             comms=tuple(tables.comms),
+            comm_counts=np.bincount(columns.ref[columns.is_comm], minlength=len(tables.comms)),
+            stream_steps=_stream_steps(columns.is_comm, columns.ref, tables.comms),
+            rows=np.arange(len(tables.comms)),
             moves={**before.moves, **tail.moves},
             optimizer_step=step,
         )
@@ -332,7 +343,10 @@ class RankPlanner:
         return rows
 
     def _there_and_back(
-        self, own: Sequence[Chunk], made: Mapping[tuple[int, int], ChunkPhase], first: Mapping[tuple[int, int], np.ndarray]
+        self,
+        own: Sequence[Chunk],
+        made: Mapping[tuple[int, int], ChunkPhase],
+        first: Mapping[tuple[int, int], np.ndarray],
     ) -> list[np.ndarray]:
         """Activations come back from the host only after they went there."""
         copies = np.array([row.kind in HOST_COPIES for row in self.tables.comms], bool)
@@ -581,6 +595,19 @@ class RankPlanner:
         return writer.add(False, tables.segment([row]), preds)
 
 
+def _stream_steps(is_comm: np.ndarray, ref: np.ndarray, comms: Sequence[CommRow]) -> dict[str, np.ndarray]:
+    """The steps of every stream, in order."""
+    streams = np.array([STREAMS.index(row.stream) for row in comms], np.int64)
+    stream = np.zeros(len(ref), np.int64)
+    stream[is_comm] = streams[ref[is_comm]] if len(comms) else 0
+    found = {name: np.flatnonzero(stream == number) for number, name in enumerate(STREAMS)}
+    return {name: steps for name, steps in found.items() if len(steps)}
+
+
+def _by_target(edges: np.ndarray) -> np.ndarray:
+    return edges[np.argsort(edges[:, 1], kind="stable")].astype(np.int32)
+
+
 class _PlanKey:
     """All that the plan of a rank depends on."""
 
@@ -624,7 +651,7 @@ def share_rows(plans: Sequence[RankPlan]) -> tuple[tuple[RankPlan, ...], tuple[C
         rows = np.array([at.setdefault(row, len(at)) for row in plan.comms], np.int32)
         ref = plan.ref.copy()
         ref[plan.is_comm] = rows[ref[plan.is_comm]]
-        shared.append(replace(plan, ref=ref))
+        shared.append(replace(plan, ref=ref, rows=rows))
     return tuple(shared), tuple(at)
 
 
