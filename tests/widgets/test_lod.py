@@ -37,29 +37,27 @@ def window(spans: Spans, start: float = 0.0, end: float = 10.0, pixels: int = 10
 
 def test_long_spans_are_kept_as_they_are() -> None:
     spans = spans_of([[(0.0, 2.0), (3.0, 2.0)], [(1.0, 5.0)]])
-    rows, durations, pointer = Detail(spans, 10.0).serve(window(spans))
+    rows, pointer = Detail(spans, 10.0).serve(window(spans))
     assert rows.tolist() == [0, 1, 2]
-    assert durations.tolist() == [2.0, 2.0, 5.0]
     assert pointer.tolist() == [0, 2, 3]
 
 
 def test_the_longest_of_a_pixel_stands_for_it() -> None:
     spans = spans_of([[(0.1, 0.1), (0.3, 0.4), (0.8, 0.1), (1.2, 0.2)]])
-    rows, durations, _ = Detail(spans, 10.0).serve(window(spans))
+    rows, _ = Detail(spans, 10.0).serve(window(spans))  # a pixel is one second here
     assert rows.tolist() == [1, 3]
-    assert durations.tolist() == [1.0, 1.0]  # a pixel is one second here
 
 
 def test_the_span_that_runs_at_the_left_edge_is_served() -> None:
     spans = spans_of([[(0.0, 6.0), (6.0, 1.0), (9.0, 1.0)]])
-    rows, _, _ = Detail(spans, 10.0).serve(window(spans, 5.0, 8.0, 10))
+    rows, _ = Detail(spans, 10.0).serve(window(spans, 5.0, 8.0, 10))
     assert rows.tolist() == [0, 1]
 
 
 def test_lanes_outside_the_window_are_empty() -> None:
     spans = spans_of([[(0.0, 1.0)], [(0.0, 1.0)], [(0.0, 1.0)]])
     only = Window(from_s=0.0, to_s=10.0, first_lane=1, last_lane=2, pixels=100)
-    rows, _, pointer = Detail(spans, 10.0).serve(only)
+    rows, pointer = Detail(spans, 10.0).serve(only)
     assert rows.tolist() == [1]
     assert pointer.tolist() == [0, 0, 1, 1]
 
@@ -78,10 +76,9 @@ def test_no_more_than_the_pixels_and_nothing_invented(lanes: list[list[tuple[flo
         placed.append(row)
     spans = spans_of(placed)
     end = float((spans.start_s + spans.duration_s).max())
-    rows, durations, pointer = Detail(spans, end).serve(window(spans, 0.0, end, pixels))
+    rows, pointer = Detail(spans, end).serve(window(spans, 0.0, end, pixels))
     pixel_s = end / pixels
     assert np.all(np.diff(rows) > 0)
-    assert np.all(durations >= spans.duration_s[rows])
     long = np.flatnonzero(spans.duration_s >= pixel_s)
     assert np.isin(long, rows).all()
     assert np.all(np.diff(pointer) <= 2 * pixels + 1)  # a pixel may hold the end of a long span and short ones

@@ -10,6 +10,7 @@ import pytest
 
 import proteus as pt
 from proteus.errors import InputError
+from proteus.result.result import Result
 from proteus_widgets import Session
 
 
@@ -120,7 +121,7 @@ def test_stale_requests_are_never_run(small_tree: pt.StrategyTree, box: pt.Clust
     gate, begun = threading.Event(), threading.Event()
     waits = False
 
-    def slow(tree: pt.StrategyTree, cluster: pt.Cluster) -> pt.Result:
+    def slow(tree: pt.StrategyTree, cluster: pt.Cluster) -> Result:
         if waits:
             begun.set()
             gate.wait(20)

@@ -24,13 +24,11 @@ def lanes(spans: Spans) -> list[dict[str, Any]]:
     ]
 
 
-def frame(
-    spans: Spans, rows: np.ndarray | slice = slice(None), *, durations: np.ndarray | None = None
-) -> dict[str, Any]:
-    """The columns of `rows`; `durations` replace the true ones where a level of detail widened them."""
+def frame(spans: Spans, rows: np.ndarray | slice = slice(None)) -> dict[str, Any]:
+    """The columns of `rows`."""
     return {
         "start": buffer(spans.start_s[rows], "f8"),
-        "duration": buffer(spans.duration_s[rows] if durations is None else durations, "f4"),
+        "duration": buffer(spans.duration_s[rows], "f4"),
         "kind": buffer(spans.kind[rows], "u1"),
         "node": buffer(spans.node[rows], "i4"),
         "name": buffer(spans.name_id[rows], "i4"),

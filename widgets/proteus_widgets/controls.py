@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from proteus_widgets.assets import module, style
 from proteus_widgets.session import Session
 
 NODES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+#: menus are filled when nothing was changed for so long [s]: they must not slow the next change
+CALM_S = 0.2
 #: name, label, group, tip; in the order of the panel
 FIELDS = (
     ("dp", "data", "Degrees", "Data-parallel replicas"),
@@ -48,16 +51,33 @@ class Controls(anywidget.AnyWidget):
         self._session = session
         self._on_price = on_price
         self._price = 0.0
+        self._offers: dict[str, list[dict[str, Any]]] = {}
+        self._later: asyncio.TimerHandle | None = None
         self.on_msg(self._receive)
 
     def show(self) -> None:
-        """Show the settings of the session and what they may be changed to."""
-        session = self._session
+        """Show the settings of the session; what they may be changed to follows when nothing else is to do."""
+        self._draw()
+        if self._later:
+            self._later.cancel()
+        try:
+            self._later = asyncio.get_running_loop().call_later(CALM_S, self._options)
+        except RuntimeError:  # outside Jupyter nothing is urgent
+            self._options()
+
+    def _options(self) -> None:
+        """Find what every setting may be changed to: all of them are tried, which takes its time."""
+        self._offers = {
+            name: [{"value": o.value, "label": o.label, "reason": o.reason} for o in self._session.possible(name)]
+            for name, *_ in FIELDS
+        }
+        self._draw()
+
+    def _draw(self) -> None:
         with self.hold_sync():
             self.fields = [*self._where(), *(self._field(*entry) for entry in FIELDS), *self._numbers()]
             self.rev += 1  # the browser may show a value that was refused: make it read the fields again
             self.say()
-        assert session.outcome is not None
 
     def say(self) -> None:
         """Show the error of the session, or what it noted."""
@@ -88,8 +108,10 @@ class Controls(anywidget.AnyWidget):
         ]
 
     def _field(self, name: str, label: str, group: str, tip: str) -> dict[str, Any]:
-        options = [{"value": o.value, "label": o.label, "reason": o.reason} for o in self._session.possible(name)]
         value = getattr(self._session.settings, name)
+        options = list(self._offers.get(name, ()))
+        if value not in [option["value"] for option in options]:
+            options.insert(0, {"value": value, "label": str(value), "reason": ""})
         return {"name": name, "label": label, "group": group, "tip": tip, "value": value, "options": options}
 
     def _numbers(self) -> list[dict[str, Any]]:

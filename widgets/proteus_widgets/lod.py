@@ -1,8 +1,8 @@
 """Level of detail: of millions of spans, only what the pixels can show.
 
 Spans that are at least a pixel long are sent as they are.  Shorter ones that
-fall on the same pixel of the same lane become one, the longest of them, as
-long as a pixel.  Ids stay those of the whole result, so selecting works.
+fall on the same pixel of the same lane become one, the longest of them.  Ids
+stay those of the whole result, so selecting works.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Detail:
         object.__setattr__(self, "_stride", stride)
         object.__setattr__(self, "_key", lane * stride + self.spans.start_s)
 
-    def serve(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows to send (int64), their durations [s], and the lane pointer of the rows."""
+    def serve(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        """int64: rows to send, and the lane pointer over them."""
         spans = self.spans
         lanes = np.arange(max(window.first_lane, 0), min(window.last_lane, len(spans.lanes)))
         base = lanes * self._stride
@@ -59,15 +59,15 @@ class Detail:
         count = np.maximum(high - low, 0)
         rows = np.repeat(low - np.cumsum(count) + count, count) + np.arange(count.sum())
         pixel_s = (window.to_s - window.from_s) / max(window.pixels, 1)
-        rows, durations = self._merge(rows, window.from_s, pixel_s)
+        rows = self._merge(rows, window.from_s, pixel_s)
         edges = np.searchsorted(self._lane[rows], np.arange(len(spans.lanes) + 1))
-        return rows, durations, edges
+        return rows, edges
 
-    def _merge(self, rows: np.ndarray, from_s: float, pixel_s: float) -> tuple[np.ndarray, np.ndarray]:
+    def _merge(self, rows: np.ndarray, from_s: float, pixel_s: float) -> np.ndarray:
         duration = self.spans.duration_s[rows]
         short = duration < pixel_s
         if not short.any():
-            return rows, duration
+            return rows
         pixel = np.floor((self.spans.start_s[rows] - from_s) / pixel_s)
         lane = self._lane[rows]
         opens = np.ones(len(rows), bool)
@@ -78,4 +78,5 @@ class Detail:
         group = np.cumsum(opens) - 1
         winners = np.flatnonzero(duration == longest[group])
         winners = winners[np.unique(group[winners], return_index=True)[1]]
-        return rows[winners], np.maximum(duration[winners], pixel_s)
+        merged: np.ndarray = rows[winners]
+        return merged

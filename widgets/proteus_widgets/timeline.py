@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anywidget
@@ -20,6 +21,7 @@ from proteus_widgets.tracks import MemoryTrack
 #: pixels and lanes of the first level of detail, before the browser has told its own
 FIRST_PIXELS, FIRST_LANES = 2400, 96
 MOST_PIXELS = 20_000
+ZOOMED = 0.99  # a view of less than this share of the step is a chosen place
 
 
 class Timeline(anywidget.AnyWidget):
@@ -48,6 +50,8 @@ class Timeline(anywidget.AnyWidget):
         self._frame: dict[str, Any] = {}
         self._critical: np.ndarray | None = None
         self._wants_critical = False
+        self._makespan_s = 0.0
+        self._window = Window(from_s=0.0, to_s=0.0, first_lane=0, last_lane=FIRST_LANES, pixels=FIRST_PIXELS)
         self._rev = 0
         self.on_msg(self._receive)
 
@@ -90,8 +94,15 @@ class Timeline(anywidget.AnyWidget):
         }
         self._detail = Detail(spans, makespan_s) if len(spans) > WHOLE_LIMIT else None
         if self._detail is not None:
-            self._window = Window(from_s=0.0, to_s=makespan_s, first_lane=0, last_lane=FIRST_LANES, pixels=FIRST_PIXELS)
+            self._window = self._next_window(makespan_s)
         self._post()
+
+    def _next_window(self, makespan_s: float) -> Window:
+        """As the browser does: who saw the whole step sees the whole new one, who zoomed in keeps the place."""
+        before = self._window
+        is_zoomed = before.to_s - before.from_s < ZOOMED * self._makespan_s and before.to_s <= makespan_s
+        self._makespan_s = makespan_s
+        return before if is_zoomed else replace(before, from_s=0.0, to_s=makespan_s)
 
     def show_whole(
         self,
@@ -127,8 +138,8 @@ class Timeline(anywidget.AnyWidget):
             rows: np.ndarray | slice = slice(None)
             columns, pointer = frame(spans), spans.lane_ptr
         else:
-            rows, durations, pointer = self._detail.serve(self._window)
-            columns = {**frame(spans, rows, durations=durations), "id": buffer(rows, "i4")}
+            rows, pointer = self._detail.serve(self._window)
+            columns = {**frame(spans, rows), "id": buffer(rows, "i4")}
         if self._wants_critical and self._ask_critical:
             self._critical = self._ask_critical() if self._critical is None else self._critical
             columns["critical"] = buffer(self._critical[rows], "u1")

@@ -30,6 +30,7 @@ class TimelineView {
     this.range = null;
     this.critical = false;
     this.requested = 0;
+    this.asked = null; // the selection that the kernel has not confirmed yet
     const help = h("p", { class: "pt-visually-hidden", id: uniqueId("help") }, HELP);
     this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of the step", "aria-describedby": help.id });
     this.live = h("div", { class: "pt-live", "aria-live": "polite" });
@@ -48,6 +49,7 @@ class TimelineView {
     const data = this.model.get("data");
     if (!data?.start) return;
     this.frame = new Frame(data);
+    this.asked = null;
     this.tracks = new Map((data.memory ?? []).map((track) => [track.device, { ...track, time: column(track.time, Float64Array), live: column(track.live, Float64Array) }]));
     this.rows = layoutRows(this.frame.lanes, this.tracks);
     this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane").map((row) => [row.lane, row]));
@@ -76,6 +78,7 @@ class TimelineView {
 
   reveal() {
     const span = this.model.get("span");
+    if (span?.id === this.asked) this.asked = null;
     if (this.frame && span?.id >= 0) this.viewport.reveal(this.rowOfLane.get(span.lane), span.start_s, span.start_s + span.duration_s);
     this.announce();
     this.moved();
@@ -173,6 +176,7 @@ class TimelineView {
   }
 
   moved() {
+    this.tip.hide();
     this.ask();
     const { viewport } = this;
     clearTimeout(this.telling);
@@ -242,14 +246,18 @@ class TimelineView {
     return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`];
   }
 
-  select(id) { this.model.send({ type: "select", what: "span", id }); }
+  // Keys may come faster than the kernel answers: the next step goes on from what was asked for last.
+  select(id) {
+    this.asked = id;
+    this.model.send({ type: "select", what: "span", id });
+  }
 
   pick(x, y) {
     const hit = this.hit(x, y);
     this.select(hit && hit.span >= 0 ? this.frame.idOf(hit.span) : -1);
   }
 
-  get selected() { return this.model.get("span")?.id ?? -1; }
+  get selected() { return this.asked ?? this.model.get("span")?.id ?? -1; }
 
   step(by) {
     if (!this.frame) return;

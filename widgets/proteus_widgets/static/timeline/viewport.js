@@ -6,7 +6,7 @@ export class Viewport {
     this.to = 0;
     this.top = 0;
     this.extent = 0; // seconds that can be shown
-    this.left = 148; // gutter with the names of devices and streams
+    this.left = 172; // gutter with the names of devices and streams
     this.axis = 22;
     this.width = 0;
     this.height = 0;
