@@ -42,8 +42,8 @@ def simulate(
     algorithm
         Force a collective algorithm such as ``ring`` or ``tree``.
     calibration
-        What was measured on the machine, such as :func:`proteus.adapters.profile`
-        writes it; it beats the cost models.
+        What was measured on the machine, such as :func:`proteus.adapters.profiling.profile`
+        finds it; it beats the cost models.
 
     Raises
     ------

@@ -17,7 +17,8 @@ from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Family, Phase, Work
 
-_PHASE = {
+#: the phase of an op that an instruction carries out
+PHASE_OF = {
     ProgramPhase.FORWARD: Phase.FORWARD,
     ProgramPhase.RECOMPUTE: Phase.FORWARD,
     ProgramPhase.INPUT_GRAD: Phase.INPUT_GRAD,
@@ -61,7 +62,7 @@ class Pricer:
                 sizes = op_sizes(program, instruction.op, instruction.cut, coordinate)
                 kernels = ()  # where nothing of an uneven cut is left for the rank, nothing runs
                 if all(sizes.values()):
-                    kernels = works(instruction.op, sizes, _PHASE[instruction.phase], self.precision, self.profile)
+                    kernels = works(instruction.op, sizes, PHASE_OF[instruction.phase], self.precision, self.profile)
             case Accumulate():
                 kernels = (self.addition(program, instruction, coordinate),)
             case Move():  # a slice is a view, a mask writes nothing

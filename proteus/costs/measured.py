@@ -70,10 +70,12 @@ class CollectiveTimes:
 
     def terms(self, shape: GroupShape, algorithm: Algorithm, size_bytes: float) -> Terms:
         """The measured time, as latency and work for the links."""
-        busy_s = self.at(size_bytes) - self.latency_s
-        data = payload_bytes(self.kind, shape, algorithm, size_bytes) if busy_s > 0 else 0.0
-        cap_Bps = data / busy_s if data else float("inf")
-        return Terms(self.latency_s, data, cap_Bps, MEASURED_COLLECTIVE_SIGMA, "measured on this machine")
+        time_s = self.at(size_bytes)
+        data = payload_bytes(self.kind, shape, algorithm, size_bytes)
+        # what grows with the bytes keeps the links busy; no flow is faster than they are
+        busy_s = max(time_s - self.latency_s, data / shape.limit(algorithm).rate_Bps)
+        source = "measured on this machine"
+        return Terms(max(time_s - busy_s, 0.0), data, data / busy_s, MEASURED_COLLECTIVE_SIGMA, source)
 
     def _rising(self) -> list[float]:
         """The times without dips: a larger collective is never faster, a smaller measurement was disturbed."""
