@@ -41,7 +41,19 @@ from proteus.units import GiB
 #: vocabulary of GPT-2's tokenizer, and what Megatron pads it to a multiple of
 GPT2_VOCAB, PADDING = 50257, 128
 #: features that change memory in ways that a strategy here cannot say
-NOT_MODELLED = ("mla", "muon", "uneven", "account_for", "multi_dist", "mup", "dsa", "mfsdp", "defer_embedding", "tunable", "distill")
+NOT_MODELLED = (
+    "mla",
+    "muon",
+    "uneven",
+    "account_for",
+    "multi_dist",
+    "mup",
+    "dsa",
+    "mfsdp",
+    "defer_embedding",
+    "tunable",
+    "distill",
+)
 CLUSTERS = {"A100-80GB": "dgx-a100", "H100-80GB": "dgx-h100", "GB200": "dgx-b200"}
 
 

@@ -72,7 +72,8 @@ def svg(points: Sequence[Point]) -> str:
         return f'<text x="{at_x:.1f}" y="{at_y:.1f}" text-anchor="{anchor}" fill="{colour}">{words}</text>'
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        'font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         text(LEFT, 20, "Time to compile and simulate a step of GPT-3 175B, warm, on one core", "start"),
     ]
@@ -94,11 +95,15 @@ def svg(points: Sequence[Point]) -> str:
     for number, (name, read) in enumerate(series.items()):
         colour, dash = COLOURS[name], ("", "6 3", "2 3")[number]
         way = " ".join(f"{x(p.gpus):.1f},{y(max(read(p), lows)):.1f}" for p in points)
-        parts.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
-        parts += [f'<circle cx="{x(p.gpus):.1f}" cy="{y(max(read(p), lows)):.1f}" r="3" fill="{colour}"/>' for p in points]
+        parts.append(
+            f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
+        )
         parts += [
-            f'<line x1="{WIDTH - RIGHT + 12}" x2="{WIDTH - RIGHT + 36}" y1="{TOP + 20 * number}" y2="{TOP + 20 * number}" '
-            f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>',
+            f'<circle cx="{x(p.gpus):.1f}" cy="{y(max(read(p), lows)):.1f}" r="3" fill="{colour}"/>' for p in points
+        ]
+        parts += [
+            f'<line x1="{WIDTH - RIGHT + 12}" x2="{WIDTH - RIGHT + 36}" y1="{TOP + 20 * number}" '
+            f'y2="{TOP + 20 * number}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>',
             text(WIDTH - RIGHT + 42, TOP + 4 + 20 * number, name, "start", colour),
         ]
     last = points[-1]

@@ -211,8 +211,8 @@ def as_text(row: Mapping[str, Any]) -> str:
     """A line for people.
 
     >>> as_text({"case": "a", "ranks": 8, "tasks": 100, "tasks_run": 10, "compile_s": 0.002, "simulate_s": 0.001,
-    ...          "peak_bytes": 2**30})
-    'a                              8 ranks          100 tasks       10 run   compile   2.0 ms   simulate   1.0 ms   1.00 GiB'
+    ...          "peak_bytes": 2**30}).split()
+    ['a', '8', 'ranks', '100', 'tasks', '10', 'run', 'compile', '2.0', 'ms', 'simulate', '1.0', 'ms', '1.00', 'GiB']
     """
     return (
         f"{row['case']:<24} {row['ranks']:>7} ranks {row['tasks']:>12} tasks {row['tasks_run']:>8} run"

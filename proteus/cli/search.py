@@ -21,7 +21,9 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     inputs = parser.add_argument_group("model and cluster")
-    inputs.add_argument("--model", required=True, metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config")
+    inputs.add_argument(
+        "--model", required=True, metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config"
+    )
     inputs.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
     inputs.add_argument(
         "--cluster",
@@ -35,11 +37,17 @@ def add_to(commands: Any) -> None:
     group = parser.add_argument_group("search")
     group.add_argument("--top", type=positive, default=10, metavar="N", help="how many to print (default 10)")
     group.add_argument(
-        "--schedules", type=words, default=None, metavar="NAME,...", help="pipeline schedules to try (default 1f1b,interleaved)"
+        "--schedules",
+        type=words,
+        default=None,
+        metavar="NAME,...",
+        help="pipeline schedules to try (default 1f1b,interleaved)",
     )
     group.add_argument("--precision", default="bf16", metavar="NAME", help="compute precision (default bf16)")
     group.add_argument("--profile", default="megatron", metavar="NAME", help="framework profile (default megatron)")
-    group.add_argument("--budget", type=positive, default=None, metavar="N", help="most shapes to simulate (default 256)")
+    group.add_argument(
+        "--budget", type=positive, default=None, metavar="N", help="most shapes to simulate (default 256)"
+    )
     group.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
     group.add_argument("--dask", metavar="ADDRESS", help="search on the Dask cluster of this scheduler instead")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")

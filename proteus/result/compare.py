@@ -66,7 +66,10 @@ class Comparison:
     def __str__(self) -> str:
         rows = [("", *self.names, "change"), *self.table()]
         width = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = ["  ".join([f"{r[0]:<{width[0]}}", *(f"{c:>{w}}" for c, w in zip(r[1:], width[1:], strict=True))]) for r in rows]
+        lines = [
+            "  ".join([f"{r[0]:<{width[0]}}", *(f"{c:>{w}}" for c, w in zip(r[1:], width[1:], strict=True))])
+            for r in rows
+        ]
         return "\n".join([*lines, *(["", *self.changes] if self.changes else [])])
 
     __repr__ = __str__
@@ -122,7 +125,9 @@ def compare(before: Result, after: Result, *, names: tuple[str, str] = ("before"
         ("missing memory", "bytes", lambda r: r.missing_bytes),
         ("bubble", "1", lambda r: r.bubble_fraction),
     ]
-    rows = [Difference(label=label, before=read(before), after=read(after), unit=unit) for label, unit, read in headline]
+    rows = [
+        Difference(label=label, before=read(before), after=read(after), unit=unit) for label, unit, read in headline
+    ]
     ladders = [{rung.label: rung.seconds for rung in r.explain().steps} for r in (before, after)]
     rows += [
         Difference(label=label, before=ladders[0].get(label, 0.0), after=ladders[1].get(label, 0.0), unit="s")

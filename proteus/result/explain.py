@@ -79,7 +79,8 @@ class Explanation:
             "exposed_by_node": dict(self.exposed_by_node),
             "critical_path_s": dict(self.path_by_kind),
             "levers": [
-                {"label": v.label, "step_time_s": v.step_time_s, "gain_s": v.gain_s, "note": v.note} for v in self.levers
+                {"label": v.label, "step_time_s": v.step_time_s, "gain_s": v.gain_s, "note": v.note}
+                for v in self.levers
             ],
         }
 
@@ -102,7 +103,9 @@ class Explanation:
             length = max(round(_BAR * (until + own) / self.step_time_s) - begin, 1) if label in seconds else _BAR
             until += own
             bar = (" " * max(begin, 0) + "█" * length)[:_BAR]
-            lines.append(f"{label:<{width[0]}}  {time:>{width[1]}}  {share:>{width[2]}}  {bar:<{_BAR}}  {note}".rstrip())
+            lines.append(
+                f"{label:<{width[0]}}  {time:>{width[1]}}  {share:>{width[2]}}  {bar:<{_BAR}}  {note}".rstrip()
+            )
         if self.exposed_by_node:
             lines += ["", "exposed communication by node"]
             lines += [f"  {format_seconds(s):>10}  {path}" for path, s in self.exposed_by_node[:5]]
@@ -172,8 +175,16 @@ def ladder(result: Result) -> list[Rung]:
     done_s = parts["flop"] / peak_flops
     rungs = [
         Rung(label="ideal compute", seconds=ideal_s, note="model FLOP at the peak rate of the devices"),
-        Rung(label="beyond the model", seconds=done_s - ideal_s, note="FLOP repeated on several ranks, less what causal attention skips"),
-        Rung(label="kernels below peak", seconds=parts["products"] - done_s, note="products and attention: shapes, waves, clock"),
+        Rung(
+            label="beyond the model",
+            seconds=done_s - ideal_s,
+            note="FLOP repeated on several ranks, less what causal attention skips",
+        ),
+        Rung(
+            label="kernels below peak",
+            seconds=parts["products"] - done_s,
+            note="products and attention: shapes, waves, clock",
+        ),
         Rung(label="memory-bound ops", seconds=parts["memory"], note="norms, activations, embeddings, loss"),
         Rung(label="recomputation", seconds=parts["recompute"], note="activations computed again in the backward"),
         Rung(label="optimizer", seconds=parts["optimizer"], note="the update"),
@@ -193,8 +204,14 @@ def ladder(result: Result) -> list[Rung]:
             seconds=mean([d.waiting_s for d in times]),
             note="collectives whose last rank comes later: stragglers, uneven shards",
         ),
-        Rung(label="uneven stages", seconds=mean(bubble) - min(bubble), note="stages with less work wait for the busiest"),
-        Rung(label="pipeline bubble", seconds=min(bubble), note="the busiest stage waits for the pipeline to fill and drain"),
+        Rung(
+            label="uneven stages", seconds=mean(bubble) - min(bubble), note="stages with less work wait for the busiest"
+        ),
+        Rung(
+            label="pipeline bubble",
+            seconds=min(bubble),
+            note="the busiest stage waits for the pipeline to fill and drain",
+        ),
     ]
     return [r for r in rungs if r.seconds != 0.0]
 

@@ -41,12 +41,16 @@ def levers(graph: ExecutionGraph, step_time_s: float) -> tuple[Lever, ...]:
         ("no slow-down by overlap", without_overlap(tasks), "compute and communication leave each other alone"),
     ]
     if any(row.span == SpanKind.RECOMPUTE for row in graph.op_rows):
-        improved.append(("memory for all activations", without_recompute(graph), "nothing is computed again in the backward"))
+        improved.append(
+            ("memory for all activations", without_recompute(graph), "nothing is computed again in the backward")
+        )
     kinds = graph.cluster.link_kind[graph.folding.link_first]
     for kind in LinkKind:
         if (kinds == kind).any():
             name = kind.name.lower().replace("_", " ")
-            improved.append((f"{name} links twice as fast", faster_links(tasks, kinds == kind), "capacity and what fills it"))
+            improved.append(
+                (f"{name} links twice as fast", faster_links(tasks, kinds == kind), "capacity and what fills it")
+            )
     found = []
     for label, better, note in improved:
         took_s = play(better, record=False).makespan_s

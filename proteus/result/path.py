@@ -101,7 +101,8 @@ _DEVICES = 1 << 32
 
 
 def _key(task: np.ndarray, device: np.ndarray) -> np.ndarray:
-    return task.astype(np.int64) * _DEVICES + device
+    key: np.ndarray = task.astype(np.int64) * _DEVICES + device
+    return key
 
 
 def _devices(chain: np.ndarray, key: np.ndarray) -> np.ndarray:

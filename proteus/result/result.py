@@ -94,7 +94,7 @@ class Result:
 
     @property
     def model_flop(self) -> float:
-        """FLOP of one step by the usual convention: three times the forward matmuls, full attention, no recomputation."""
+        """FLOP of one step by the usual convention: thrice the forward matmuls, full attention, no recomputation."""
         return 3.0 * self.model.flop() * self.tree.training.global_batch
 
     @property
@@ -291,7 +291,10 @@ class Result:
             ("cluster", repr(self.cluster)),
             ("step time", format_seconds(self.step_time_s)),
             ("throughput", f"{speed} · MFU {self.mfu:.1%}"),
-            ("peak memory", f"{format_bytes(self.peak_memory_bytes)} of {format_bytes(self.cluster.gpu().memory_bytes)}, {verdict}"),
+            (
+                "peak memory",
+                f"{format_bytes(self.peak_memory_bytes)} of {format_bytes(self.cluster.gpu().memory_bytes)}, {verdict}",
+            ),
             ("bubble", f"{self.bubble_fraction:.1%}"),
             ("exposed", exposed),
         ]
@@ -299,7 +302,9 @@ class Result:
     def __repr__(self) -> str:
         rows = self.table()
         width = max(len(name) for name, _ in rows)
-        return "\n".join([f"{self.model.name} on {self.num_devices} devices", *(f"  {n:<{width}}  {v}" for n, v in rows)])
+        return "\n".join(
+            [f"{self.model.name} on {self.num_devices} devices", *(f"  {n:<{width}}  {v}" for n, v in rows)]
+        )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         import html

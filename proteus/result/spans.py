@@ -17,7 +17,9 @@ class Lane:
     """
 
     device: int
-    stream: str  # compute | tensor | context | expert | pipeline | gradient | parameter | to_host | from_host | host_update
+    stream: (
+        str  # compute | tensor | context | expert | pipeline | gradient | parameter | to_host | from_host | host_update
+    )
     label: str
     multiplicity: int = 1
 

@@ -10,7 +10,18 @@ from proteus.htae.segments import op_bounds
 from proteus.htae.tasks import Timeline
 from proteus.result.spans import Lane, Spans
 
-LANE_STREAMS = ("compute", "tensor", "context", "expert", "pipeline", "gradient", "parameter", "to_host", "from_host", "host_update")
+LANE_STREAMS = (
+    "compute",
+    "tensor",
+    "context",
+    "expert",
+    "pipeline",
+    "gradient",
+    "parameter",
+    "to_host",
+    "from_host",
+    "host_update",
+)
 
 
 def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
@@ -47,25 +58,26 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
         micro = np.repeat(plan.micro_batch[compute], counts)
         none = np.full(len(op), -1, np.int32)
         owner = np.repeat(tasks, counts)
-        found = {0: [(start, end - start, op_kind[op], op_node[op], op_name[op], micro, none, owner)]}
+        found: dict[int, list[tuple[np.ndarray, ...]]] = {}
+        found[0] = [(start, end - start, op_kind[op], op_node[op], op_name[op], micro, none, owner)]
         comm = np.flatnonzero(plan.is_comm)
         tasks, ref = rank.task_of[comm], plan.ref[comm]
         start = timeline.start_s[tasks]
-        columns = (
-            start, timeline.end_s[tasks] - start, comm_kind[ref], comm_node[ref], comm_name[ref], plan.micro_batch[comm],
-            graph.tasks.pattern[tasks], tasks,
+        columns: tuple[np.ndarray, ...] = (
+            start, timeline.end_s[tasks] - start, comm_kind[ref], comm_node[ref], comm_name[ref],
+            plan.micro_batch[comm], graph.tasks.pattern[tasks], tasks,
         )  # fmt: skip
         for stream in np.unique(comm_stream[ref]).tolist() if len(ref) else []:
             mine = comm_stream[ref] == stream
             found.setdefault(stream, []).append(tuple(c[mine] for c in columns))
-        for end_class, tasks, node, name in sends:
+        for end_class, tasks, send_node, send_name in sends:
             if end_class == number:
                 start = timeline.start_s[tasks]
                 n = len(tasks)
                 found.setdefault(LANE_STREAMS.index("pipeline"), []).append(
                     (
                         start, timeline.end_s[tasks] - start, np.full(n, SpanKind.PIPELINE_COMM, np.uint8),
-                        np.full(n, node, np.int32), np.full(n, name, np.int32), np.arange(n, dtype=np.int32),
+                        np.full(n, send_node, np.int32), np.full(n, send_name, np.int32), np.arange(n, dtype=np.int32),
                         graph.tasks.pattern[tasks], tasks,
                     )
                 )  # fmt: skip
@@ -74,8 +86,10 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
             keep = columns[1] > 0
             order = np.argsort(columns[0][keep], kind="stable")
             parts.append(tuple(c[keep][order] for c in columns))
-            name = LANE_STREAMS[stream]
-            lanes.append(Lane(device=rank.device, stream=name, label=f"GPU {rank.device} {name}", multiplicity=rank.multiplicity))
+            label = f"GPU {rank.device} {LANE_STREAMS[stream]}"
+            lanes.append(
+                Lane(device=rank.device, stream=LANE_STREAMS[stream], label=label, multiplicity=rank.multiplicity)
+            )
     joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
     dtypes = ("f8", "f8", "u1", "i4", "i4", "i4", "i4", "i4")
     start, duration, kind, node, name, micro, pattern, task = (c.astype(d) for c, d in zip(joined, dtypes, strict=True))

@@ -142,7 +142,13 @@ def _spans(result: Result, thread: np.ndarray) -> Iterator[str]:
     size = task_bytes(result.graph)[spans.task]
     path = {row.id: row.path for row in result.tree.rows()}
     key = np.empty(len(spans), [("thread", "i8"), ("name", "i4"), ("kind", "u1"), ("node", "i4"), ("bytes", "f8")])
-    key["thread"], key["name"], key["kind"], key["node"], key["bytes"] = thread, spans.name_id, spans.kind, spans.node, size
+    key["thread"], key["name"], key["kind"], key["node"], key["bytes"] = (
+        thread,
+        spans.name_id,
+        spans.kind,
+        spans.node,
+        size,
+    )
     unique, first, which = np.unique(key, return_index=True, return_inverse=True)
     lane = spans.lane
     heads = []
@@ -151,7 +157,12 @@ def _spans(result: Result, thread: np.ndarray) -> Iterator[str]:
         args: dict[str, Any] = {"node": path.get(node, "")}
         if moved > 0:
             args["bytes"] = moved
-        event = {"ph": "X", "name": spans.names[name], "cat": SpanKind(kind).name.lower(), "pid": spans.lanes[lane[at]].device}
+        event = {
+            "ph": "X",
+            "name": spans.names[name],
+            "cat": SpanKind(kind).name.lower(),
+            "pid": spans.lanes[lane[at]].device,
+        }
         heads.append(json.dumps({**event, "tid": tid, "args": args})[:-2])  # without the last two braces
     begin, end = _nanoseconds(spans.start_s), _nanoseconds(spans.start_s + spans.duration_s)
     columns = (which.tolist(), (begin / 1e3).tolist(), ((end - begin) / 1e3).tolist(), spans.micro_batch.tolist())

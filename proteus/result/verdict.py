@@ -77,7 +77,8 @@ class Verdict:
             lines = [f"fits: GPU {self.device} needs {need} of {have}"]
         else:
             lines = [
-                f"out of memory: GPU {self.device} needs {need}, it has {have}; {format_bytes(self.missing_bytes)} missing"
+                f"out of memory: GPU {self.device} needs {need}, it has {have}; "
+                f"{format_bytes(self.missing_bytes)} missing"
             ]
         lines.append(
             "at its peak: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in self.owners if size > 0)

@@ -268,7 +268,9 @@ def _run(
                 state.take(Answer(found=None, num_simulated=0, least_bytes=float("inf")))
             if useful:
                 running.add(
-                    pool.submit(try_shapes, state.model, state.cluster, useful, state.precision, state.profile, state.limit_s)
+                    pool.submit(
+                        try_shapes, state.model, state.cluster, useful, state.precision, state.profile, state.limit_s
+                    )
                 )
             if len(running) >= width:
                 break

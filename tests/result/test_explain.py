@@ -95,7 +95,10 @@ def test_prints() -> None:
 def test_names_are_text_in_html() -> None:
     explained = result("data").explain()
     evil = type(explained)(
-        step_time_s=1.0, steps=(Rung(label="<img onerror=x>", seconds=1.0, note="<b>"),), exposed_by_node=(), path_by_kind=()
+        step_time_s=1.0,
+        steps=(Rung(label="<img onerror=x>", seconds=1.0, note="<b>"),),
+        exposed_by_node=(),
+        path_by_kind=(),
     )
     page = evil._repr_mimebundle_()["text/html"]
     assert "<img" not in page and "<b>" not in page

@@ -19,7 +19,9 @@ MEGATRON = {
     "gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer": (2.5069, {"dp": 8, "zero": 1}),
     "gpt3_mcore_te_tp1_pp1_resume_torch_dist_uniform_full_recompute": (2.3854, {"dp": 8, "recompute": "full"}),
     "gpt3_mcore_te_tp2_pp2_resume_torch_dist": (1.3301, {"tp": 2, "pp": 2, "dp": 2}),
-    "gpt3_mcore_te_tp4_pp1_resume_torch_dist_dist_optimizer_overlap_grad_reduce": (0.9709, {"tp": 4, "dp": 2, "zero": 1}),
+    "gpt3_mcore_te_tp4_pp1_resume_torch_dist_dist_optimizer_overlap_grad_reduce": (
+        0.9709, {"tp": 4, "dp": 2, "zero": 1},
+    ),
     "gpt3_mcore_te_tp2_pp1_resume_torch_dist_cp2_nondeterministic": (
         1.1491, {"tp": 2, "cp": 2, "dp": 2, "sequence_parallel": True},
     ),
@@ -53,7 +55,9 @@ def peak_of_layers(found: Result) -> float:
 
 def test_activations_of_a_layer_are_34_sbh() -> None:
     """Korthikanti et al. (arXiv 2205.05198) section 4.1, without the 5 a s / h of scores that flash attention drops."""
-    found = pt.simulate(pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4), pt.clusters.load("dgx-h100"))
+    found = pt.simulate(
+        pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4), pt.clusters.load("dgx-h100")
+    )
     seq, batch, hidden, layers, heads = 1024, 4, 512, 12, 8
     log_sum_exp = 4 * seq * batch * heads
     assert peak_of_layers(found) == pytest.approx(layers * (34 * seq * batch * hidden + log_sum_exp), rel=1e-12)

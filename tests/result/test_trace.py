@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -31,7 +32,7 @@ def test_every_span_once_and_no_thread_overlaps(name: str, tmp_path: Path) -> No
         threads[(event["pid"], event["tid"])].append((event["ts"], event["ts"] + event["dur"]))
     for times in threads.values():
         times.sort()
-        assert all(a[1] <= b[0] + 1e-6 for a, b in zip(times, times[1:], strict=False))
+        assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(times))
     named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     assert set(threads) == named
     assert {e["pid"] for e in spans} == {times.device for times in found.devices}

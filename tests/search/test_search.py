@@ -47,13 +47,13 @@ def test_memory_is_saved_only_where_it_is_short() -> None:
 
 
 def test_too_large_says_what_the_smallest_needs() -> None:
-    with pytest.raises(StrategyError, match="none of .* fits .* needs at least .* GiB"):
+    with pytest.raises(StrategyError, match=r"none of .* fits .* needs at least .* GiB"):
         pt.search(pt.models.load("gpt3-175b"), CLUSTER, global_batch=8)
 
 
 @pytest.mark.parametrize("bad", [{"top": 0}, {"budget": 0}, {"schedules": ("1f1c",)}])
 def test_bad_settings(bad: dict[str, object]) -> None:
-    with pytest.raises(StrategyError, match="at least 1|1f1b"):
+    with pytest.raises(StrategyError, match=r"at least 1|1f1b"):
         pt.search(MODEL, CLUSTER, global_batch=8, **bad)  # type: ignore[arg-type]
 
 
@@ -65,7 +65,9 @@ def test_processes_find_the_same() -> None:
 
 def test_dask_finds_the_same() -> None:
     distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
         found = pt.search(MODEL, CLUSTER, global_batch=8, top=3, budget=8, dask=cluster.scheduler_address)
     alone = pt.search(MODEL, CLUSTER, global_batch=8, top=3, budget=8)
     assert [f.settings for f in alone.found] == [f.settings for f in found.found]
