@@ -12,6 +12,7 @@ import traitlets as t
 import proteus as pt
 from proteus.cluster import gpus
 from proteus_widgets.assets import module, style
+from proteus_widgets.options import FIXED
 from proteus_widgets.session import Session
 
 NODES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -51,7 +52,10 @@ class Controls(anywidget.AnyWidget):
         self._session = session
         self._on_price = on_price
         self._price = 0.0
-        self._offers: dict[str, list[dict[str, Any]]] = {}
+        self._offers = {
+            name: [{"value": value, "label": text, "reason": ""} for value, text in choices]
+            for name, choices in FIXED.items()
+        }
         self._later: asyncio.TimerHandle | None = None
         self.on_msg(self._receive)
 
@@ -112,7 +116,8 @@ class Controls(anywidget.AnyWidget):
         options = list(self._offers.get(name, ()))
         if value not in [option["value"] for option in options]:
             options.insert(0, {"value": value, "label": str(value), "reason": ""})
-        return {"name": name, "label": label, "group": group, "tip": tip, "value": value, "options": options}
+        field = {"name": name, "label": label, "group": group, "tip": tip, "value": value, "options": options}
+        return {**field, "narrow": name not in FIXED}
 
     def _numbers(self) -> list[dict[str, Any]]:
         batch = self._session.settings
@@ -155,4 +160,5 @@ def _choice(name: str, label: str, group: str, value: Any, values: Any) -> dict[
     if value not in known:
         known.insert(0, value)
     options = [{"value": v, "label": str(v), "reason": ""} for v in known]
-    return {"name": name, "label": label, "group": group, "tip": "", "value": value, "options": options}
+    field = {"name": name, "label": label, "group": group, "tip": "", "value": value, "options": options}
+    return {**field, "narrow": all(isinstance(v, int) for v in known)}

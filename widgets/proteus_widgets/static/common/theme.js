@@ -25,8 +25,14 @@ export function themeColours(el) {
 
 export const isDark = () => document.body.dataset.jpThemeLight === "false";
 
+// The page is hidden and its variables are old when the attribute changes: call once more when they are in place.
+const THEME_LOADED_MS = 300;
+
 export function onTheme(callback) {
-  const observer = new MutationObserver(callback);
+  const observer = new MutationObserver(() => {
+    callback();
+    setTimeout(callback, THEME_LOADED_MS);
+  });
   observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name"] });
   return () => observer.disconnect();
 }

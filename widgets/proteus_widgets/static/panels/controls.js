@@ -29,7 +29,7 @@ class ControlsView {
       if (!groups.has(field.group)) groups.set(field.group, h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group)));
       const input = field.options ? h("select") : h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
       input.name = field.name;
-      if (field.options?.every((option) => typeof option.value === "number" && option.label.length < 5)) input.classList.add("pt-narrow");
+      if (field.narrow) input.classList.add("pt-narrow");
       input.addEventListener("change", () => this.send(field.name));
       input.addEventListener("keydown", (event) => event.stopPropagation());
       groups.get(field.group).append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));

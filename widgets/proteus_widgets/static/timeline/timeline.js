@@ -96,7 +96,7 @@ class TimelineView {
   resize() {
     const { viewport, canvas } = this;
     const ratio = window.devicePixelRatio || 1;
-    viewport.width = this.stage.clientWidth || 900;
+    viewport.width = this.stage.clientWidth;
     viewport.height = Math.min(this.model.get("height"), this.rows.height + viewport.axis + 2);
     const [width, height] = [Math.round(viewport.width * ratio), Math.round(viewport.height * ratio)];
     if (canvas.width !== width || canvas.height !== height) {
@@ -111,7 +111,7 @@ class TimelineView {
 
   draw() {
     const { frame, ctx, viewport, boxes, kinds } = this;
-    if (!frame) return;
+    if (!frame || !this.stage.clientWidth) return; // hidden: the observer of its size calls again
     const begun = performance.now();
     const ratio = this.resize();
     const theme = themeColours(this.el);
