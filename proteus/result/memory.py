@@ -115,7 +115,8 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int) -> Memo
     rows, times, deltas = _events(graph, timeline, number)
     time_s, at = np.unique(times, return_inverse=True)
     steps = np.cumsum(np.bincount(at, deltas, minlength=len(time_s)))
-    workspaces = workspace_bytes(graph.cluster.gpu(rank.device).generation, graph.tree.training.profile)
+    profile = profiles.load(graph.tree.training.profile)
+    workspaces = workspace_bytes(graph.cluster.gpu(rank.device).generation, profile.name)
     static = held.total + workspaces
     owned = {
         "workspaces": np.full(len(time_s), workspaces),

@@ -17,7 +17,9 @@ NO_TASK = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticalPath:
-    """Columns of the path, in order of time; row ``i`` ends where row ``i + 1`` begins.
+    """Columns of the path, a row for each op or communication, in order of time.
+
+    Row ``i`` ends where row ``i + 1`` begins.
 
     Parameters
     ----------
@@ -32,7 +34,8 @@ class CriticalPath:
     node
         int32[n]: row id in the strategy tree.
     spans
-        int64[m]: rows of the result's spans that lie on the path.
+        int64: rows of the result's spans that lie on the path; those of the
+        path itself but for the launch at its beginning.
     """
 
     task: np.ndarray
@@ -77,21 +80,21 @@ def critical_path(graph: ExecutionGraph, timeline: Timeline, spans: Spans) -> Cr
     chain = chain_of_causes(timeline)
     chain = chain[timeline.end_s[chain] > timeline.start_s[chain]]
     lane_device = np.array([lane.device for lane in spans.lanes], np.int64)[spans.lane]
-    order = np.lexsort((spans.duration_s, lane_device, spans.task))  # the longest span of a task stands last
+    order = np.lexsort((spans.start_s, lane_device, spans.task))
     key = _key(spans.task[order], lane_device[order])
     device = _devices(chain, key)
     first, stop = np.searchsorted(key, _key(chain, device)), np.searchsorted(key, _key(chain, device), side="right")
-    longest = order[stop - 1]
     counts = stop - first
-    rows = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+    rows = order[np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))]
+    start_s = spans.start_s[rows]
     path = CriticalPath(
-        task=chain.astype(np.int32),
-        device=device.astype(np.int32),
-        kind=spans.kind[longest],
-        start_s=timeline.start_s[chain],
-        end_s=timeline.end_s[chain],
-        node=spans.node[longest],
-        spans=np.sort(order[rows]),
+        task=spans.task[rows],
+        device=np.repeat(device, counts).astype(np.int32),
+        kind=spans.kind[rows],
+        start_s=start_s,
+        end_s=np.append(start_s[1:], timeline.makespan_s),
+        node=spans.node[rows],
+        spans=rows,
     )
     return _with_launch(path)
 

@@ -36,4 +36,5 @@ def test_path_of_a_pipeline_by_hand() -> None:
     stage_b = (found.devices[0].busy_s - found.devices[0].by_kind_s["forward"]) / 3
     assert found.step_time_s == pytest.approx(4 * (stage_f + stage_b))
     assert path.seconds_by_kind()["forward"] == pytest.approx(4 * stage_f)
+    assert path.seconds_by_kind()["backward"] + path.seconds_by_kind()["weight_grad"] == pytest.approx(4 * stage_b)
     assert not np.isin(path.kind, [SpanKind.PIPELINE_COMM, SpanKind.HOST]).any()
