@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from pathlib import Path
 import proteus as pt
 from proteus.cluster import clusters
 from proteus.errors import ProteusError
-from proteus.model.spec import TransformerSpec
+from proteus.model.spec import Experts, TransformerSpec
 from proteus.model.transformer import transformer
 from proteus.result.memory import (
     CUBLAS_BYTES,
@@ -53,6 +54,9 @@ NOT_MODELLED = (
     "defer_embedding",
     "tunable",
     "distill",
+    "memory_speed",
+    "offloading",
+    "flextron",
 )
 CLUSTERS = {"A100-80GB": "dgx-a100", "H100-80GB": "dgx-h100", "GB200": "dgx-b200"}
 
@@ -63,6 +67,7 @@ class Row:
 
     case: str
     gpu: str
+    has_experts: bool
     measured_static: float
     measured_peak: float
     predicted_static: float
@@ -84,10 +89,11 @@ def number(row: Mapping[str, str], name: str, default: int) -> int:
 def is_modelled(row: Mapping[str, str]) -> bool:
     case = row["test_case"]
     return (
-        row["family"] == "gpt"
+        row["family"] in ("gpt", "moe")
         and row["training_like"] == "True"
         and bool(row["mem_max_allocated_GiB"])
-        and not (row["fsdp"] or row["fp8_format"] or row["num_experts"])
+        and not (row["fsdp"] or row["fp8_format"])
+        and (not row["num_experts"] or row["etp"] in ("", row["tp"]))  # experts are cut as the rest is
         and bool(row["global_batch"] and row["gpus_per_node_recipe"])
         and row["gpu"] in CLUSTERS
         and not any(word in case for word in NOT_MODELLED)
@@ -121,7 +127,15 @@ def spec_of(row: Mapping[str, str]) -> TransformerSpec:
         dropout=0.1,
         attention_dropout=0.1,
         qk_norm="qk_layernorm" in case,
+        experts=experts_of(row),
     )
+
+
+def experts_of(row: Mapping[str, str]) -> Experts | None:
+    if not row["num_experts"]:
+        return None
+    ffn = number(row, "moe_ffn", number(row, "ffn_hidden", 4 * number(row, "hidden", 0)))
+    return Experts(num=number(row, "num_experts", 0), topk=number(row, "topk", 2), ffn=ffn)
 
 
 def profile_of(row: Mapping[str, str]) -> str:
@@ -158,6 +172,7 @@ def predict(row: Mapping[str, str]) -> Row:
         tp=tp,
         pp=pp,
         cp=cp,
+        ep=number(row, "ep", 1),
         micro_batch=number(row, "micro_batch", 1),
         global_batch=number(row, "global_batch", 1),
         schedule="interleaved" if chunks > 1 else "1f1b",
@@ -178,6 +193,7 @@ def predict(row: Mapping[str, str]) -> Row:
     return Row(
         case=row["test_case"],
         gpu=row["gpu"],
+        has_experts=bool(row["num_experts"]),
         measured_static=float(row["mem_allocated_GiB"]),
         measured_peak=float(row["mem_max_allocated_GiB"]),
         predicted_static=(steps.static_bytes + own) / GiB,
@@ -205,11 +221,13 @@ def main() -> None:
             f"{r.case[-88:]:<88} {r.gpu:<10} {r.measured_static:7.3f} {r.predicted_static:7.3f} {r.static_error:+7.1%} "
             f"{r.measured_peak:7.3f} {r.predicted_peak:7.3f} {r.peak_error:+7.1%}"
         )
-    for name in ("static_error", "peak_error"):
-        errors = sorted(abs(getattr(r, name)) for r in found)
+    for what, name in itertools.product(("dense", "experts"), ("static_error", "peak_error")):
+        errors = sorted(abs(getattr(r, name)) for r in found if r.has_experts == (what == "experts"))
+        if not errors:
+            continue
         within = sum(e <= 0.05 for e in errors) / len(errors)
         print(
-            f"{name}: {len(errors)} rows, median {statistics.median(errors):.1%}, 90th percentile "
+            f"{what}, {name}: {len(errors)} rows, median {statistics.median(errors):.1%}, 90th percentile "
             f"{errors[int(0.9 * len(errors))]:.1%}, within 5%: {within:.0%}"
         )
 
