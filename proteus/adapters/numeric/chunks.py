@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from proteus.adapters.numeric.place import Place, place_of
 from proteus.compiler.chain import Chunk, Link
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.offload import offloaded_activations
 from proteus.compiler.program import BlockProgram, Compute, Instruction
 from proteus.compiler.state import ParameterState, StateMove, copy_moves, states
 from proteus.compiler.steps import phases
-from proteus.adapters.numeric.place import Place, place_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from proteus.compiler.graph import ExecutionGraph, Transfer
 from proteus.compiler.layout import local_chunk
 from proteus.compiler.offload import on_host
 from proteus.compiler.program import Accumulate, Compute, Instruction, Move, ProgramPhase
-from proteus.compiler.rank_plan import HOST_PARAMETERS, NONE
+from proteus.compiler.rank_plan import HOST_PARAMETERS, NONE, PIECE
 from proteus.compiler.state import ParameterState, StateMove
 from proteus.compiler.tables import HOST_COPIES, HostCopy
 from proteus.compiler.transfer import handed_tensors, pieces
@@ -66,13 +66,17 @@ class Executor:
             for step, task in enumerate(found.task_of.tolist()):
                 self.participants.setdefault(task, []).append((number, step))
         self.sends: dict[int, tuple[Transfer, int]] = {
-            task: (transfer, micro) for transfer in graph.transfers for micro, task in enumerate(transfer.tasks.tolist())
+            task: (transfer, micro)
+            for transfer in graph.transfers
+            for micro, task in enumerate(transfer.tasks.tolist())
         }
 
     def _rank(self, number: int) -> Rank:
         found = self.graph.classes[number]
         if found.multiplicity != 1:
-            raise SimulationError(f"device {found.device} stands for {found.multiplicity} ranks; compile with fold=False")
+            raise SimulationError(
+                f"device {found.device} stands for {found.multiplicity} ranks; compile with fold=False"
+            )
         chunk = own_chunks(self.graph.chunks, found.plan)[0]
         place = found.device - chunk.first_device
         coordinate = tuple(int(c) for c in np.unravel_index(place, chunk.mesh.shape))
@@ -112,7 +116,8 @@ class Executor:
         program = view.program
         dims = program.block.tensors[state.parameter.name].dims
         shape = [
-            local_chunk(dim, program.sizes[dim], state.parameter.layout, program.mesh, rank.coordinate)[1] for dim in dims
+            local_chunk(dim, program.sizes[dim], state.parameter.layout, program.mesh, rank.coordinate)[1]
+            for dim in dims
         ]
         axes = {axis for kept in state.kept.values() for axis in kept}
         return FlatSpec.of(program.mesh, tuple(axes), shape)
@@ -142,6 +147,8 @@ class Executor:
     def _segment(self, task: int, rank: Rank, step: int) -> None:
         plan = rank.plan
         for row in plan.segments[plan.ref[step]]:
+            if not row.is_last:
+                continue  # the last part of a ring does the numbers of all
             if row.instruction is None:
                 self._optimizer(task, rank)
             else:
@@ -163,7 +170,12 @@ class Executor:
             case Move():
                 source = self._read(task, rank, key, phase, instruction.source)
                 (data,) = moves.moved(
-                    instruction.step, program.dims(instruction.source), program.sizes, program.mesh, [rank.coordinate], [source]
+                    instruction.step,
+                    program.dims(instruction.source),
+                    program.sizes,
+                    program.mesh,
+                    [rank.coordinate],
+                    [source],
                 )
                 self._write(task, rank, key, phase, instruction.target, data)
 
@@ -196,6 +208,8 @@ class Executor:
         if value in view.parameter_of:
             return self._weight(task, rank, key, phase, view.parameter_of[value])
         cells = (rank.forward if phase == F else rank.backward).get(key, {})
+        if value not in cells and not math.prod(self._shape(rank, view, value)):
+            return torch.zeros(self._shape(rank, view, value), dtype=torch.float64)  # nothing is sent of an empty shard
         if value not in cells:
             item = program.values[value]
             raise SimulationError(
@@ -239,16 +253,21 @@ class Executor:
             self._gradient(task, rank, key, view.gradient_of[value], data)
 
     def _check_shape(self, rank: Rank, view: LinkView, value: int, data: Tensor) -> None:
-        program = view.program
-        layout = program.values[value].layout
-        shape = tuple(
-            local_chunk(dim, program.sizes[dim], layout, program.mesh, rank.coordinate)[1] for dim in program.dims(value)
-        )
+        item, shape = view.program.values[value], self._shape(rank, view, value)
         if tuple(data.shape) != shape:
             raise SimulationError(
-                f"{program.values[value].tensor} in {layout} has shape {tuple(data.shape)} on device {rank.device}, "
+                f"{item.tensor} in {item.layout} has shape {tuple(data.shape)} on device {rank.device}, "
                 f"expected {shape}"
             )
+
+    @staticmethod
+    def _shape(rank: Rank, view: LinkView, value: int) -> tuple[int, ...]:
+        program = view.program
+        layout = program.values[value].layout
+        return tuple(
+            local_chunk(dim, program.sizes[dim], layout, program.mesh, rank.coordinate)[1]
+            for dim in program.dims(value)
+        )
 
     def _put(self, rank: Rank, key: CopyKey, phase: int, value: int, cell: Cell) -> None:
         """Store a value, and hand it over where it is an output of the copy."""
@@ -290,6 +309,8 @@ class Executor:
             return
         key = (int(plan.chunk[step]), int(plan.link[step]), int(plan.copy[step]), int(plan.micro_batch[step]))
         phase, part = int(plan.phase[step]), int(plan.part[step])
+        if part == PIECE:
+            return  # the last piece moves the value
         if part >= 0:
             move = self.lookup.instruction(*key[:2], phase, part)
             assert isinstance(move, Move)
@@ -318,7 +339,9 @@ class Executor:
         have = [rank.place for rank in ranks]
         want = mesh.groups(axes)
         if have not in want.tolist():
-            raise SimulationError(f"{self.graph.describe(task)} runs on ranks {have}, not a group of {axes} in {mesh!r}")
+            raise SimulationError(
+                f"{self.graph.describe(task)} runs on ranks {have}, not a group of {axes} in {mesh!r}"
+            )
 
     def _value_move(self, task: int, ranks: Sequence[Rank], mesh: Mesh, key: CopyKey, phase: int, move: Move) -> None:
         program = self.lookup.view(*key[:2]).program
@@ -408,6 +431,9 @@ class Executor:
                 self._updated(task, ranks, move, row[0], name)
                 continue
             held = [rank.gradients[name] for rank in ranks]
+            if not move.axes:  # two copies of a tied parameter, one of which may not have been reduced
+                cut = row[0][3].reduce_axes
+                held = [State(h.flat.pick(cut, rank.by_axis), h.writers) for h, rank in zip(held, ranks, strict=True)]
             for rank, done in zip(ranks, self._reduced(task, ranks, held, move, name), strict=True):
                 rank.gradients[name] = done
 
@@ -422,9 +448,7 @@ class Executor:
 
     # -- the host -----------------------------------------------------------------
 
-    def _check_fetched(
-        self, task: int, rank: Rank, key: CopyKey, phase: int, state: ParameterState, name: str
-    ) -> None:
+    def _check_fetched(self, task: int, rank: Rank, key: CopyKey, phase: int, state: ParameterState, name: str) -> None:
         """A parameter kept on the host must have been brought for this phase."""
         if "parameter" not in state.offloaded:
             return
@@ -511,7 +535,7 @@ class Executor:
         first = transfer.chunk if is_forward else transfer.chunk - 1
         before, after = self.lookup.chunks[first], self.lookup.chunks[first + 1]
         ends = (self.lookup.last(first), (first + 1, 0, 0))
-        out_key, in_key = (ends if is_forward else ends[::-1])
+        out_key, in_key = ends if is_forward else ends[::-1]
         out_program, in_program = before.links[-1].program, after.links[0].program
         sending, receiving = (before, after) if is_forward else (after, before)
         for handed in handed_tensors(before, after, transfer.kind, self.graph.tree.training.micro_batch):
@@ -546,15 +570,10 @@ class Executor:
         part: Tensor,
     ) -> None:
         """Put a piece in its place; what has not come yet is not a number."""
-        program = view.program
         cells = (rank.forward if kind == F else rank.backward).setdefault(key, {})
         old = cells.get(value)
         if old is None:
-            layout = program.values[value].layout
-            shape = [
-                local_chunk(dim, program.sizes[dim], layout, program.mesh, rank.coordinate)[1] for dim in program.dims(value)
-            ]
-            old = Cell(torch.full(shape, math.nan, dtype=torch.float64), ())
+            old = Cell(torch.full(self._shape(rank, view, value), math.nan, dtype=torch.float64), ())
         region = old.data
         for axis, (start, length) in enumerate(box):
             region = region.narrow(axis, start - self._start(view, rank, value, axis), length)

@@ -27,7 +27,14 @@ def whole_size(x: Tensor, axis: int) -> int:
 
 
 def _part(
-    x: Tensor, dim: str, dims: Sequence[str], sizes: Mapping[str, int], step: Step, mesh: Mesh, at: Coordinate, base: Coordinate
+    x: Tensor,
+    dim: str,
+    dims: Sequence[str],
+    sizes: Mapping[str, int],
+    step: Step,
+    mesh: Mesh,
+    at: Coordinate,
+    base: Coordinate,
 ) -> Tensor:
     """What the rank at `at` gets along `dim` of a shard that the rank at `base` holds before the step."""
     start, _ = local_chunk(dim, sizes[dim], step.before, mesh, base)
@@ -79,9 +86,7 @@ def moved(
             ]
         case "slice":
             assert step.dim is not None
-            return [
-                _part(x, step.dim, dims, sizes, step, mesh, c, c) for x, c in zip(shards, coordinates, strict=True)
-            ]
+            return [_part(x, step.dim, dims, sizes, step, mesh, c, c) for x, c in zip(shards, coordinates, strict=True)]
         case "mask":
             first = [all(c[axis] == 0 for axis in step.axes) for c in coordinates]
             return [x if keeps else torch.zeros_like(x) for x, keeps in zip(shards, first, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def edges(tasks: TaskGraph) -> tuple[list[list[int]], list[int]]:
             count[task] += 1
     for stream in range(tasks.num_streams):
         run = tasks.stream_task[tasks.stream_ptr[stream] : tasks.stream_ptr[stream + 1]].tolist()
-        for before, task in zip(run, run[1:], strict=False):
+        for before, task in itertools.pairwise(run):
             after[before].append(task)
             count[task] += 1
     return after, count

@@ -100,8 +100,8 @@ def check_divisible(model: Model, *, is_divided: bool) -> None:
                 )
             if op.kind is OpKind.DISPATCH and not op.attrs["dropless"]:
                 raise ModelError(
-                    f"{block.name}.{op.name}: with a capacity, which tokens are dropped depends on how they are divided; "
-                    "verify with dropless experts"
+                    f"{block.name}.{op.name}: with a capacity, which tokens are dropped depends on how they are "
+                    "divided; verify with dropless experts"
                 )
 
 

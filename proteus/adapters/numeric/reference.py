@@ -151,7 +151,9 @@ def _rope(x: Tensor) -> Tensor:
     """Rotary positions as complex numbers: dim 1 is the position, pairs stand half the last dim apart."""
     half = x.shape[-1] // 2
     frequency = 1.0 / 10_000.0 ** (torch.arange(0, half, dtype=torch.float64) / half)
-    turn = torch.polar(torch.ones(x.shape[1], half, dtype=torch.float64), torch.outer(torch.arange(x.shape[1]), frequency))
+    turn = torch.polar(
+        torch.ones(x.shape[1], half, dtype=torch.float64), torch.outer(torch.arange(x.shape[1]), frequency)
+    )
     turned = torch.complex(x[..., :half], x[..., half:]) * turn.reshape(1, x.shape[1], *[1] * (x.dim() - 3), half)
     return torch.cat([turned.real, turned.imag], dim=-1)
 
@@ -188,7 +190,7 @@ def _pool(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     if "kernel" not in op.attrs:
         return (fn.adaptive_max_pool2d(xs[0], 1) if largest else fn.adaptive_avg_pool2d(xs[0], 1)).flatten(1)
     pool = fn.max_pool2d if largest else fn.avg_pool2d
-    return pool(xs[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"])  # type: ignore[no-any-return]
+    return pool(xs[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"])
 
 
 def _reshape(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:

@@ -80,7 +80,9 @@ class Verification:
 
     def __str__(self) -> str:
         lines = [f"{self.ranks} ranks, {self.tasks} tasks"]
-        lines += [f"  {kind:<15}{c.count:>7} × {c.bytes / c.count:>12.0f} bytes" for kind, c in self.collectives.items()]
+        lines += [
+            f"  {kind:<15}{c.count:>7} × {c.bytes / c.count:>12.0f} bytes" for kind, c in self.collectives.items()
+        ]
         lines += [
             f"  {what:<15}differs by at most {error:.3g}{f' ({self.worst[what]})' if what in self.worst else ''}"
             for what, error in self.errors.items()
@@ -97,7 +99,10 @@ def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verif
     graph = compile_tree(tree, cluster, fold=False)
     batch = tree.training.global_batch
     is_divided = tree.num_micro_batches > 1 or any(
-        "batch" in program_cut for chunk in graph.chunks for link in chunk.links for program_cut in _cuts(link.program.forward)
+        "batch" in program_cut
+        for chunk in graph.chunks
+        for link in chunk.links
+        for program_cut in _cuts(link.program.forward)
     )
     check_divisible(tree.model, is_divided=is_divided)
     problem = make_problem(tree.model, batch, seed)
@@ -110,8 +115,8 @@ def check_size(tree: StrategyTree) -> None:
     """Refuse what would run for hours."""
     if tree.model.num_params > MOST_PARAMETERS:
         raise ModelError(
-            f"{tree.model.name} has {tree.model.num_params:,} parameters, the check in float64 on the CPU takes at most "
-            f"{MOST_PARAMETERS:,}; the strategy is the same on fewer layers or on tiny-llama, tiny-gpt, tiny-moe, "
+            f"{tree.model.name} has {tree.model.num_params:,} parameters, the check in float64 on the CPU takes at "
+            f"most {MOST_PARAMETERS:,}; the strategy is the same on fewer layers or on tiny-llama, tiny-gpt, tiny-moe, "
             "tiny-cnn or tiny-dlrm"
         )
 

@@ -1,0 +1,186 @@
+"""Compiled strategies, run with real numbers, train like the undivided model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.control import assume
+
+import proteus as pt
+from proteus.adapters import verify
+from proteus.cluster import clusters
+from proteus.errors import ModelError, StrategyError
+from proteus.strategy import StrategyTree
+from proteus.strategy.schedule import SCHEDULES
+from tests.adapters.random_trees import MODELS, model, trees
+
+CLUSTER = clusters.load("dgx-a100", nodes=2)
+SMALL = {"layers": 2, "seq": 8}
+#: distinct strategies that the property test below has carried out
+CARRIED_OUT: set[str] = set()
+#: what the property test must have carried out when all its models ran
+LEAST = 500
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tiny tensors: threads only cost time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def check(tree: StrategyTree) -> None:
+    found = verify(tree, CLUSTER)
+    assert found.equal, f"{tree}\n{found}"
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+@given(data=st.data())
+def test_any_strategy(name: str, data: st.DataObject) -> None:
+    """Random meshes, partitions of any nodes, memory configs, recomputation, schedules."""
+    tree = data.draw(trees(name))
+    try:
+        found = verify(tree, CLUSTER)
+    except StrategyError:  # it contradicts itself
+        assume(False)
+        raise
+    assert found.equal, f"{tree}\n{found}"
+    CARRIED_OUT.add(f"{name} {tree} {tree.stages} {tree.training}")
+
+
+def test_enough_strategies_were_distinct() -> None:
+    if len({text.split()[0] for text in CARRIED_OUT}) < len(MODELS):
+        pytest.skip("counts the strategies of the test before, which did not run for every model")
+    assert len(CARRIED_OUT) >= LEAST
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_recipe(data: st.DataObject) -> None:
+    """What `parallelize` writes."""
+    name = data.draw(st.sampled_from(["llama", "gpt", "moe"]))
+    schedule = data.draw(st.sampled_from(sorted(SCHEDULES)))
+    line = SCHEDULES[schedule].shape == "line"
+    pp = data.draw(st.integers(1, 2))
+    dp, tp = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)]))
+    ep = data.draw(st.sampled_from([1, dp])) if name == "moe" else 1
+    cp = data.draw(st.sampled_from([1, 2])) if pp * dp * tp <= 4 else 1
+    try:
+        tree = StrategyTree(model(name)).parallelize(
+            dp=dp,
+            tp=tp,
+            pp=pp,
+            cp=cp,
+            ep=ep,
+            schedule=schedule,
+            virtual_stages=2 if SCHEDULES[schedule].shape == "loop" else 1,
+            global_batch=dp * pp * data.draw(st.integers(1, 2)) * (1 if line else 2),
+            zero=data.draw(st.integers(0, 3)),
+            sequence_parallel=data.draw(st.booleans()),
+            context=data.draw(st.sampled_from(["all_gather", "all_to_all"])),
+            recompute=data.draw(st.sampled_from(["none", "selective", "full"])),
+            optimizer=data.draw(st.sampled_from(["sgd", "adam"])),
+            offload=data.draw(st.sets(st.sampled_from(["optimizer", "parameter", "activation"]), max_size=1)),
+        )
+        found = verify(tree, CLUSTER)
+    except StrategyError:  # more heads or stages than the small model has
+        assume(False)
+        raise
+    assert found.equal, f"{tree}\n{found}"
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_llama_in_three_dimensions(zero: int, recompute: str) -> None:
+    tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(
+        dp=2, tp=2, pp=2, global_batch=8, zero=zero, recompute=recompute, sequence_parallel=True
+    )
+    check(tree)
+
+
+@pytest.mark.parametrize("name", ["tiny-llama", "tiny-gpt", "tiny-moe", "tiny-cnn", "tiny-dlrm"])
+def test_the_zoo(name: str) -> None:
+    check(StrategyTree(pt.models.load(name)).parallelize(dp=2, pp=2, zero=3, recompute="full", global_batch=8))
+
+
+def test_tables_one_per_device() -> None:
+    """Embedding tables placed one per device, the rest data parallel: DLRM's all_to_all."""
+    tree = StrategyTree(pt.models.load("tiny-dlrm")).parallelize(dp=8, global_batch=16)
+    tree = tree.set("features.embedding", partition={"tables": "dp", "batch": ()})
+    found = verify(tree, CLUSTER)
+    assert found.equal and found.collectives["all_to_all"].count == 4  # forward and backward of two micro-batches
+
+
+def test_convolutions_data_parallel_and_classifier_cut() -> None:
+    """Different strategies for different layers (the paper's example of VGG)."""
+    tree = StrategyTree(pt.models.load("tiny-cnn")).parallelize(dp=4, global_batch=8)
+    check(tree.set("head.fc", partition={"classes": "dp", "batch": ()}))
+
+
+def test_a_missing_edge_is_noticed() -> None:
+    """The check is not blind: a read that no edge protects is an error even when the times allow it."""
+    import dataclasses
+
+    import numpy as np
+
+    from proteus.adapters.numeric.executor import Executor
+    from proteus.adapters.numeric.problem import make_problem
+    from proteus.compiler.compile import compile_tree
+    from proteus.errors import SimulationError
+    from proteus.htae.engine import play
+
+    tree = StrategyTree(model("llama")).parallelize(tp=2)
+    graph = compile_tree(tree, CLUSTER, fold=False)
+    timeline = play(graph.tasks)
+    blind = dataclasses.replace(
+        graph.tasks, pred=np.empty(0, np.int32), pred_ptr=np.zeros(graph.tasks.num_tasks + 1, np.int32)
+    )
+    executor = Executor(dataclasses.replace(graph, tasks=blind), timeline, make_problem(tree.model, 1, 0))
+    with pytest.raises(SimulationError, match="without waiting for"):
+        executor.run()
+
+
+def test_a_wrong_gradient_is_noticed() -> None:
+    """Leaving out the reduction of gradients makes the parameters differ."""
+    from proteus.adapters.numeric.executor import Executor
+    from proteus.adapters.numeric.problem import make_problem
+    from proteus.adapters.numeric.reference import undivided
+    from proteus.adapters.numeric.verification import compare
+    from proteus.compiler.compile import compile_tree
+    from proteus.htae.engine import play
+
+    tree = StrategyTree(model("llama")).parallelize(dp=2)
+    graph = compile_tree(tree, CLUSTER, fold=False)
+    problem = make_problem(tree.model, 2, 0)
+
+    class Lazy(Executor):
+        def _state_move(self, *_: object) -> None:
+            """Does nothing."""
+
+    executor = Lazy(graph, play(graph.tasks), problem)
+    executor.run()
+    found = compare(executor, undivided(problem, "adam"))
+    assert found.errors["loss"] < 1e-9
+    assert found.errors["gradients"] > 1e-3 and found.errors["parameters"] > 1e-3 and not found.equal
+
+
+def test_what_has_no_undivided_result_is_refused() -> None:
+    capacity = {"num": 4, "topk": 2, "ffn": 6, "capacity_factor": 1.0}
+    moe = pt.models.load("tiny-moe", layers=1, experts=capacity)
+    with pytest.raises(ModelError, match="dropless"):
+        verify(StrategyTree(moe).parallelize(dp=2))
+    with pytest.raises(ModelError, match="batch norm"):
+        verify(StrategyTree(pt.models.load("tiny-cnn", norm="batch_norm")).parallelize(dp=2))
+    with pytest.raises(ModelError, match="parameters"):
+        verify(StrategyTree(pt.models.load("llama3-8b")).parallelize())
+
+
+def test_batch_norm_of_a_whole_batch() -> None:
+    """Where nothing divides the batch, batch norm has one meaning: pipeline stages, classifier cut."""
+    check(StrategyTree(pt.models.load("tiny-cnn", norm="batch_norm")).parallelize(pp=2, micro_batch=4, global_batch=4))
