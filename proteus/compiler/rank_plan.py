@@ -23,6 +23,7 @@ from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import phase_memory
 from proteus.compiler.offload import activation_bytes, offloaded_parameters, on_host, parameter_bytes, update_bytes
 from proteus.compiler.phases import ChunkPhase, CopySteps, concatenate
+from proteus.compiler.program import BlockProgram, Move
 from proteus.compiler.state import (
     ParameterState,
     StateMove,
@@ -45,6 +46,8 @@ from proteus.strategy.schedules.plan import B, F, W
 NONE = -1
 #: `part` of host copies: what they copy
 HOST_PARAMETERS, HOST_ACTIVATIONS = -1, -2
+#: `part` of a step that is an earlier piece of what a later step completes
+PIECE = -(2**20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,8 @@ class RankPlan:
     part
         int32[steps]: first instruction of the phase that a step carries out;
         -1 - k for the k-th of :func:`~proteus.compiler.state.copy_moves`;
-        HOST_PARAMETERS or HOST_ACTIVATIONS for a host copy.
+        HOST_PARAMETERS or HOST_ACTIVATIONS for a host copy; PIECE for all but
+        the last step of an instruction that runs in pieces.
     moves
         step → what a collective outside the actions moves: gradients in
         buckets, tied parameters, updated parameters.
@@ -219,6 +223,7 @@ class RankPlanner:
             ins[(index, k)] = first[:, None] + phase.waits[None, :]
             after = starts[order + 1]
             nexts[(index, k)] = np.where(after < total, after, -1)
+        edges.extend(_after_the_backward(made, firsts, columns.is_comm))
         edges.extend(self._there_and_back(own, made, firsts))
         edges.extend(self._parameter_edges(gathers, made, starts, chunk, kind))
         tail = _Writer(base=total)
@@ -279,14 +284,17 @@ class RankPlanner:
         for number, step in enumerate(phase.steps):
             at = shift + number
             node = self._node(link, phase, step.instructions[0])
-            part.append(step.instructions[0])
+            part.append(step.instructions[0] if step.is_last else PIECE)
             if step.is_comm:
                 is_comm.append(True)
-                ref.append(tables.comm(tables.move_row(program, phase.instructions[step.instructions[0]], node)))  # type: ignore[arg-type]
+                move = phase.instructions[step.instructions[0]]
+                assert isinstance(move, Move)
+                ref.append(tables.comm(tables.move_row(program, move, node, step.share)))
             else:
                 is_comm.append(False)
                 rows = [
-                    tables.op_row(program, phase.instructions[i], self._node(link, phase, i)) for i in step.instructions
+                    tables.op_row(program, phase.instructions[i], self._node(link, phase, i), step.share, step.is_last)
+                    for i in step.instructions
                 ]
                 ref.append(tables.segment(rows))
             edges.extend((p if p == PORT else p + shift, at) for p in step.preds)
@@ -398,7 +406,7 @@ class RankPlanner:
         for move, numel in copy_moves(link, has_gathers=has_gathers, has_reductions=has_reductions):
             # FSDP gathers in the compute precision whatever the master copy is
             gathers = move.kind == "all_gather"
-            size = numel * (self.precision.activation_bytes if gathers else self.precision.grad_bytes)
+            size = numel * (self.precision.activation_bytes if gathers else self.precision.reduce_bytes)
             what = (
                 ("parameter", f"all_gather parameters of {name}")
                 if gathers
@@ -547,7 +555,7 @@ class RankPlanner:
             for copy in range(link.count - 1, -1, -1):
                 for key, members in groups.items():
                     bucket = open_.get(key) or open_.setdefault(key, _Open(node=self._block_node(link)))
-                    bucket.size_bytes += sum(s.numel for s in members) * self.precision.grad_bytes
+                    bucket.size_bytes += sum(s.numel for s in members) * self.precision.reduce_bytes
                     bucket.items.extend((item.chunk.index, item.number, copy, s) for s in members)
                     late = max((shared.get(f"{link.path(copy)}.{s.parameter.name}", -1) for s in members), default=-1)
                     bucket.wait = max(bucket.wait, int(item.ends[copy]), late)
@@ -560,7 +568,7 @@ class RankPlanner:
             mesh = link.program.mesh
             numel = sum(s.numel / mesh.degree(s.kept["gradient"]) for s in members) * link.count
             row = self.tables.state_row(
-                mesh, axes, "all_reduce", numel * self.precision.grad_bytes, "gradient",
+                mesh, axes, "all_reduce", numel * self.precision.reduce_bytes, "gradient",
                 f"all_reduce gradients over {'×'.join(axes)}", self._block_node(link),
             )  # fmt: skip
             items = tuple((c.index, number, copy, s) for copy in range(link.count) for s in members)
@@ -653,6 +661,31 @@ def share_rows(plans: Sequence[RankPlan]) -> tuple[tuple[RankPlan, ...], tuple[C
         ref[plan.is_comm] = rows[ref[plan.is_comm]]
         shared.append(replace(plan, ref=ref, rows=rows))
     return tuple(shared), tuple(at)
+
+
+def _after_the_backward(
+    made: Mapping[tuple[int, int], ChunkPhase], first: Mapping[tuple[int, int], np.ndarray], is_comm: np.ndarray
+) -> list[np.ndarray]:
+    """A collective that opens the weight gradients of a copy waits for all that was computed before it.
+
+    What it moves, the backward of the copy made.
+    """
+    found = []
+    last: np.ndarray | None = None
+    for (index, k), phase in made.items():
+        if k != W or (index, k) not in first:
+            continue
+        opens = phase.is_comm & (phase.part >= 0)
+        opens[phase.edges[:, 1]] = False
+        at = np.flatnonzero(opens)
+        if not len(at):
+            continue
+        if last is None:
+            last = np.maximum.accumulate(np.where(is_comm, -1, np.arange(len(is_comm))))
+        steps = (first[(index, k)][:, None] + at).ravel()
+        before = last[steps - 1]
+        found.append(np.stack([before, steps], axis=1)[before >= 0])
+    return found
 
 
 def _reads_parameters(program: BlockProgram, phase: Phase) -> bool:
