@@ -15,6 +15,7 @@ from proteus.compiler.graph import ExecutionGraph
 from proteus.costs.ops import OpCosts
 from proteus.htae import usage
 from proteus.htae.tasks import Timeline
+from proteus.htae.usage import Steps
 from proteus.model.graph import Model
 from proteus.result.memory import MemorySteps, NodeMemory, memory_by_node, memory_steps
 from proteus.result.metrics import DeviceTimes, device_times, exposed_times
@@ -166,6 +167,30 @@ class Result:
         found = np.zeros(self.cluster.num_links)
         found[folding.links] = used[folding.link_class]
         return found
+
+    def link_use(self, link: int) -> Steps:
+        """Part of its capacity that one link of the cluster carries over time.
+
+        Parameters
+        ----------
+        link
+            Id of the link in the cluster.
+
+        Returns
+        -------
+        Steps
+            ``value[i]`` from ``time_s[i]`` on; empty for a link that carries nothing.
+        """
+        folding = self.graph.folding
+        at = int(np.searchsorted(folding.links, link))
+        if at == len(folding.links) or folding.links[at] != link:
+            return Steps(np.empty(0), np.empty(0))
+        steps = usage.link_steps(self.graph.tasks, self.timeline, int(folding.link_class[at]), self._flow_pieces)
+        return Steps(steps.time_s, steps.value / float(self.cluster.link_capacity_Bps[link]))
+
+    @cached_property
+    def _flow_pieces(self) -> usage.FlowPieces:
+        return usage.flow_pieces(self.graph.tasks, self.timeline)
 
     # -- memory -----------------------------------------------------------------
 

@@ -102,7 +102,7 @@ def _rows_without_overlap(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """The fewest rows on which sorted intervals do not overlap: the row of each.
 
     >>> _rows_without_overlap(np.array([0, 1, 2, 5]), np.array([2, 4, 5, 6])).tolist()
-    [0, 1, 0, 1]
+    [0, 1, 0, 0]
     """
     row = np.zeros(len(begin), np.int64)
     if not len(begin) or (begin[1:] >= np.maximum.accumulate(end)[:-1]).all():

@@ -1,0 +1,81 @@
+"""The headline and what is read off the columns."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import proteus as pt
+from tests.result.samples import STRATEGIES, result, small
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_headline(name: str) -> None:
+    found = result(name)
+    training = found.tree.training
+    assert found.step_time_s == found.timeline.end_s.max()
+    assert found.samples_per_s == training.global_batch / found.step_time_s
+    assert found.tokens_per_s == pytest.approx(found.samples_per_s * 1024)
+    peak = found.cluster.gpu().peak_flops["bf16"]
+    model_flop = 3.0 * small().flop() * training.global_batch
+    assert found.mfu == pytest.approx(model_flop / (found.step_time_s * 8 * peak))
+    assert 0.0 < found.mfu < 1.0 and 0.0 < found.hfu < 1.0
+    assert found.fits and found.missing_bytes <= 0.0
+
+
+def test_recomputation_is_hardware_flop_and_not_model_flop() -> None:
+    tree, cluster = pt.StrategyTree(small()), pt.clusters.load("dgx-a100")
+    plain, again = (
+        pt.simulate(tree.parallelize(dp=8, global_batch=16, recompute=how), cluster) for how in ("none", "full")
+    )
+    assert again.model_flop == plain.model_flop
+    assert again.hfu * again.step_time_s > 1.1 * plain.hfu * plain.step_time_s
+
+
+@pytest.mark.parametrize("name", ["tensor", "pipeline", "data"])
+def test_use_of_a_link_over_time_is_its_utilisation(name: str) -> None:
+    found = result(name)
+    used = found.link_utilisation
+    assert used.max() <= 1.0 + 1e-9
+    for link in np.flatnonzero(used)[:6].tolist():
+        steps = found.link_use(link)
+        assert steps.value.max() <= 1.0 + 1e-9
+        lasts = np.diff(np.append(steps.time_s, found.step_time_s))
+        assert (steps.value * lasts).sum() / found.step_time_s == pytest.approx(used[link], rel=1e-6)
+    idle = int(np.flatnonzero(used == 0)[0])
+    assert len(found.link_use(idle).time_s) == 0 or found.link_use(idle).value.max() == 0
+
+
+def test_prints_and_becomes_json() -> None:
+    found = result("pipeline")
+    assert "step time" in repr(found) and "MFU" in repr(found)
+    bundle = found._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert json.loads(json.dumps(found.to_dict()))["step_time_s"] == found.step_time_s
+
+
+def test_out_of_memory_shows() -> None:
+    tree = pt.StrategyTree(pt.models.load("llama3-8b")).parallelize(dp=8, global_batch=8)
+    found = pt.simulate(tree, pt.clusters.load("dgx-a100"))
+    assert not found.fits
+    assert "OUT OF MEMORY" in repr(found)
+
+
+@pytest.mark.parametrize("name", ["tensor", "interleaved"])
+def test_spans_are_sorted_and_belong_to_lanes(name: str) -> None:
+    spans = result(name).spans
+    assert len(spans.lane_ptr) == len(spans.lanes) + 1 and spans.lane_ptr[-1] == len(spans)
+    for first, last in zip(spans.lane_ptr[:-1].tolist(), spans.lane_ptr[1:].tolist(), strict=True):
+        assert (np.diff(spans.start_s[first:last]) >= 0).all()
+    assert (spans.duration_s > 0).all()
+    compute = spans.pattern < 0
+    assert all(len(spans.links_of(int(i))) == 0 for i in np.flatnonzero(compute)[:5])
+    assert all(len(spans.links_of(int(i))) > 0 for i in np.flatnonzero(~compute)[:5])
+
+
+def test_same_input_same_bytes() -> None:
+    again = pt.simulate(result("tensor").tree, pt.clusters.load("dgx-a100"))
+    for column in ("start_s", "duration_s", "kind", "node", "task"):
+        assert getattr(again.spans, column).tobytes() == getattr(result("tensor").spans, column).tobytes()
