@@ -1,77 +1,13 @@
-"""The ladder adds up to the step and its rungs are what they say."""
+"""The explanation names who talks, prints, and keeps names as text."""
 
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import proteus as pt
-from proteus.result.explain import Rung, to_the_bit
-from tests.result.samples import STRATEGIES, ideal_pipeline, result, small
-
-
-def rungs(found: pt.simulate) -> dict[str, float]:  # type: ignore[valid-type]
-    return {rung.label: rung.seconds for rung in found.explain().steps}  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_adds_up_to_the_bit(name: str) -> None:
-    found = result(name)
-    explained = found.explain()
-    assert math.fsum(rung.seconds for rung in explained.steps) == found.step_time_s
-    assert explained.steps[0].seconds == pytest.approx(found.mfu * found.step_time_s)
-    negative = [rung.label for rung in explained.steps if rung.seconds < 0]
-    assert set(negative) <= {"beyond the model"}
-
-
-@given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=20))
-def test_rounding_goes_to_the_largest(seconds: list[float]) -> None:
-    total = math.fsum(seconds) * (1.0 + 1e-12)
-    found = to_the_bit([Rung(label=str(i), seconds=s, note="") for i, s in enumerate(seconds)], total)
-    assert math.fsum(r.seconds for r in found) == pytest.approx(total, rel=1e-15)
-    assert [r.seconds for r in found] == pytest.approx(seconds, rel=1e-6)
-
-
-def test_equal_stages_have_only_the_schedules_bubble() -> None:
-    found = ideal_pipeline(4, 8, schedule="1f1b")
-    ladder = rungs(found)
-    assert ladder["pipeline bubble"] == pytest.approx(3 / 11 * found.step_time_s)
-    assert ladder.get("uneven stages", 0.0) == pytest.approx(0.0, abs=1e-12)
-    assert "host" not in ladder
-
-
-def test_uneven_stages_are_told_from_the_bubble() -> None:
-    model = pt.models.load("gpt2", layers=8)
-    cluster = pt.clusters.load("dgx-a100")
-    even, uneven = (
-        rungs(pt.simulate(pt.StrategyTree(model).parallelize(pp=2, global_batch=16, layers_per_stage=layers), cluster))
-        for layers in ((7, 1), (2, 6))  # the head weighs as much as several layers
-    )
-    assert uneven["uneven stages"] > even["uneven stages"]
-
-
-def test_what_is_asked_for_shows_as_a_rung() -> None:
-    tree = pt.StrategyTree(small())
-    cluster = pt.clusters.load("dgx-a100")
-    plain = rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16), cluster))
-    full = rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16, recompute="full"), cluster))
-    slow = rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16), cluster.slow_device(0, 1.5)))
-    beside, alone = (
-        rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16, bucket_bytes=1e7), cluster, overlap=overlap))
-        for overlap in (True, False)
-    )
-    assert "recomputation" not in plain
-    assert full["recomputation"] > 0.1 * (plain["kernels below peak"] + plain["ideal compute"])
-    assert slow["slow devices"] == pytest.approx(
-        0.5 / 8 * (plain["ideal compute"] + plain["beyond the model"] + plain["kernels below peak"]
-                   + plain["memory-bound ops"] + plain["optimizer"]), rel=1e-6,
-    )  # fmt: skip
-    assert slow["waiting for ranks"] > 0 and "waiting for ranks" not in plain
-    assert beside["overlap slow-down"] > 0 and "overlap slow-down" not in alone
+from proteus.result.ladder import Rung
+from tests.result.samples import result
 
 
 def test_exposed_by_node_is_all_that_is_exposed() -> None:
