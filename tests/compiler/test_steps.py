@@ -1,0 +1,45 @@
+"""Steps of a block: what waits for what, and what runs with the weight gradients."""
+
+from __future__ import annotations
+
+import proteus as pt
+from proteus.compiler.chain import chain
+from proteus.compiler.program import BlockProgram, Move, ProgramPhase
+from proteus.compiler.steps import PORT, phases, reads, runs_weights_apart, writes
+from proteus.strategy.schedules.plan import B, F, W
+
+
+def programs(**degrees: object) -> dict[str, BlockProgram]:
+    tree = pt.StrategyTree(pt.models.load("tiny-llama", layers=1, seq=8)).parallelize(**degrees)
+    (chunk,) = chain(tree, element_bytes=2.0, fused_attention=True)
+    return {link.run.block.name: link.program for link in chunk.links}
+
+
+def test_forward_of_a_tensor_parallel_layer() -> None:
+    """compute, all_reduce, compute, all_reduce, compute."""
+    forward = phases(programs(tp=2)["layers"], False)[F]
+    assert [step.is_comm for step in forward.steps] == [False, True, False, True, False]
+    assert [sorted(step.preds) for step in forward.steps] == [[PORT], [0], [1], [2], [3]]
+    assert forward.outputs == (4,)
+
+
+def test_backward_and_weight_gradients_hold_every_instruction_once() -> None:
+    for program in programs(tp=2, sequence_parallel=True, recompute="full").values():
+        whole, split = phases(program, False), phases(program, True)
+        assert len(whole[B].instructions) == len(split[B].instructions) + len(split[W].instructions)
+        late = split[W].instructions
+        assert all(i.phase is ProgramPhase.WEIGHT_GRAD or isinstance(i, Move) for i in late)
+
+
+def test_nothing_early_reads_what_is_late() -> None:
+    for program in programs(tp=2, sequence_parallel=True, recompute="full").values():
+        early, late = phases(program, True)[B], phases(program, True)[W]
+        made = {value for i in late.instructions for value in writes(i)}
+        assert not made & {value for i in early.instructions for value in reads(i)}
+
+
+def test_an_embedding_has_no_weight_phase() -> None:
+    """There is nothing to compute before its weight gradient."""
+    found = programs(tp=2)
+    assert not runs_weights_apart(found["embedding"], True)
+    assert runs_weights_apart(found["layers"], True) and not runs_weights_apart(found["layers"], False)
