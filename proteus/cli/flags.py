@@ -24,7 +24,7 @@ DEGREES = {
 }
 CHOICES = {
     "schedule": "pipeline schedule: gpipe, 1f1b, interleaved, ...",
-    "context": "how context parallelism meets attention: all_gather or all_to_all",
+    "context": "how context parallelism meets attention: all_gather, ring or all_to_all",
     "recompute": "activation recomputation: none, selective or full",
     "precision": "compute precision: fp32, tf32, fp16, bf16 or fp8",
     "optimizer": "optimizer: sgd or adam",

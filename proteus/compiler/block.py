@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from proteus.compiler.layout import (
     Cut,
@@ -25,8 +25,17 @@ from proteus.compiler.layout import (
     output_grad_layout,
     output_layout,
 )
-from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, Parameter, ProgramPhase, Value
-from proteus.compiler.redistribute import StepCost, group_bytes, plan
+from proteus.compiler.program import (
+    Accumulate,
+    BlockProgram,
+    Compute,
+    Instruction,
+    Move,
+    Parameter,
+    ProgramPhase,
+    Value,
+)
+from proteus.compiler.redistribute import Step, StepCost, group_bytes, plan
 from proteus.errors import StrategyError
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Op, OpKind, Tensor
@@ -196,9 +205,24 @@ class _Builder:
         for step in plan(tensor.dims, total, value.layout, need, self.mesh, self.cost):
             target = self.value(value.tensor, step.after, value.is_grad)
             size = group_bytes(step, total, self.mesh)
-            self.emit(where, Move(step, phase, source, target, op, size))
+            self.emit(where, Move(step, phase, source, target, op, size, self.pieces(step, source, op)))
             source = target
         return source
+
+    def pieces(self, step: Step, source: int, op: Op) -> int:
+        """Hops in which keys and values, or their gradients, go round where attention asks for a ring; else 0."""
+        if step.kind == "all_gather":
+            goes_round = op.kind is OpKind.ATTENTION and self.configs[op.name].exchange == "ring"
+        else:
+            maker = self.made_by.get(source)
+            goes_round = (
+                step.kind == "reduce_scatter"
+                and isinstance(maker, Compute)
+                and maker.op.kind is OpKind.ATTENTION
+                and self.configs[maker.op.name].exchange == "ring"
+            )
+        degree = self.mesh.degree(tuple(self.mesh.names[axis] for axis in step.axes))
+        return degree - 1 if goes_round else 0
 
     # -- backward ----------------------------------------------------------
 
@@ -216,9 +240,13 @@ class _Builder:
             if self.tensor(self.values[value].tensor).kind == "activation":
                 self.kept[value] = None
             return
-        if isinstance(maker, Move) and maker.phase is ProgramPhase.FORWARD and maker.step.kind in ("all_gather", "slice"):
+        if (
+            isinstance(maker, Move)
+            and maker.phase is ProgramPhase.FORWARD
+            and maker.step.kind in ("all_gather", "slice")
+        ):
             self.need(maker.source, where)
-            where.append(Move(maker.step, ProgramPhase.RECOMPUTE, maker.source, value, maker.op, maker.size_bytes))
+            where.append(replace(maker, phase=ProgramPhase.RECOMPUTE, target=value))
             self.ready.add(value)
             return
         self.kept[value] = None
@@ -238,16 +266,7 @@ class _Builder:
                 self.ready.update(instruction.outputs)
             elif isinstance(instruction, Move) and instruction.target not in self.ready:
                 self.need(instruction.source, self.again)
-                self.again.append(
-                    Move(
-                        instruction.step,
-                        ProgramPhase.RECOMPUTE,
-                        instruction.source,
-                        instruction.target,
-                        op,
-                        instruction.size_bytes,
-                    )
-                )
+                self.again.append(replace(instruction, phase=ProgramPhase.RECOMPUTE))
                 self.ready.add(instruction.target)
 
     def trained(self, has_input_grad: bool) -> set[str]:
@@ -318,9 +337,7 @@ class _Builder:
             self.emit(self.bwd, Compute(op, phase, cut, takes, tuple(gives), grads_in, wanted))
 
     def wanted(self, op: Op, trained: set[str], kind: str) -> tuple[int, ...]:
-        return tuple(
-            i for i, o in enumerate(op.inputs) if o.tensor in trained and self.tensor(o.tensor).kind == kind
-        )
+        return tuple(i for i, o in enumerate(op.inputs) if o.tensor in trained and self.tensor(o.tensor).kind == kind)
 
     def needed(self, op: Op, phase: ProgramPhase) -> set[int]:
         """Inputs of `op` that its gradient depends on."""
@@ -340,7 +357,8 @@ class _Builder:
         for value in self.grads[name]:
             by_layout.setdefault(self.values[value].layout, []).append(value)
         moved = [
-            self.move(self.add(values, op), need, ProgramPhase.INPUT_GRAD, op, self.bwd) for values in by_layout.values()
+            self.move(self.add(values, op), need, ProgramPhase.INPUT_GRAD, op, self.bwd)
+            for values in by_layout.values()
         ]
         total = self.add(moved, op)
         self.grads[name] = [total]
@@ -404,11 +422,16 @@ class _Builder:
                     continue
                 if saved.tensor in at:
                     maker = self.made_by.get(at[saved.tensor])
-                    value = maker.source if isinstance(maker, Move) and maker.step.kind == "all_gather" else at[saved.tensor]
+                    value = (
+                        maker.source
+                        if isinstance(maker, Move) and maker.step.kind == "all_gather"
+                        else at[saved.tensor]
+                    )
                     layout = self.values[value].layout
                 else:
                     layout = tuple(
-                        Shard(dim) if dim is not None and dim in tensor.dims else Replicate() for dim in self.cuts[op.name]
+                        Shard(dim) if dim is not None and dim in tensor.dims else Replicate()
+                        for dim in self.cuts[op.name]
                     )
                 size = self.bytes_of(tensor) if saved.bytes_per_element is None else saved.bytes_per_element
                 found.setdefault(saved.tensor, (layout, size))

@@ -508,9 +508,9 @@ class _Segments:
                             if op.program is None or op.instruction is None
                             else prices.price(op.program, op.instruction, rank.coordinate)
                         )
-                        work.append(price.time_s * slow)
+                        work.append(price.time_s * slow * op.share)
                         op_class.append(int(price.compute_class))
-                        self.flop.append(price.flop)
+                        self.flop.append(price.flop * op.share)
                         self.sigma.append(price.sigma)
                         self.rows.append(op)
                         launches += price.host_s

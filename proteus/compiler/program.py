@@ -56,7 +56,11 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step of a redistribution."""
+    """One step of a redistribution.
+
+    In a ring it travels in `pieces` (0: it is no ring), one hop each, beside
+    the computation on the piece before (ring attention, Liu et al., arXiv 2310.01889).
+    """
 
     step: Step
     phase: ProgramPhase
@@ -64,6 +68,7 @@ class Move:
     target: int
     op: Op
     size_bytes: float  # for the largest shard, convention of costs.collectives
+    pieces: int = 0
 
 
 @dataclass(frozen=True, slots=True)

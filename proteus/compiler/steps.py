@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+from proteus.model.graph import OpKind
 
 #: "what was handed over": stands for the step that made the block's input
 PORT = -2
@@ -40,11 +41,17 @@ def stream_of(axes: tuple[str, ...]) -> str:
 
 @dataclass(slots=True)
 class Step:
-    """One step of a phase; `instructions` are indexes into :attr:`Phase.instructions`."""
+    """One step of a phase; `instructions` are indexes into :attr:`Phase.instructions`.
+
+    A ring makes several steps of one instruction: each carries out its
+    `share` of the work, and the last has `is_last`.
+    """
 
     is_comm: bool
     instructions: list[int] = field(default_factory=list)
     preds: set[int] = field(default_factory=set)
+    share: float = 1.0
+    is_last: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,22 +153,44 @@ def writes(instruction: Instruction) -> tuple[int, ...]:
 
 def _steps(instructions: tuple[Instruction, ...], handed: set[int], outputs: tuple[int, ...]) -> Phase:
     steps: list[Step] = []
+    rings: dict[int, range] = {}  # value → the steps that bring, or make, it piece by piece
     made: dict[int, int] = dict.fromkeys(handed, PORT)
     waited: set[int] = set()  # comm steps (or PORT) that the compute stream has waited for
     last_compute = PORT  # before the first own computation: what the block before launched
     is_open = False
     for index, instruction in enumerate(instructions):
         if isinstance(instruction, Move) and not instruction.step.is_local:
-            step = Step(is_comm=True, instructions=[index], preds={last_compute})
+            first, pieces = len(steps), max(1, instruction.pieces)
+            parts = rings.get(instruction.source, range(0)) if instruction.pieces else range(0)
             source = made.get(instruction.source)
-            if source is not None:
-                step.preds.add(source)
-            steps.append(step)
+            for piece in range(pieces):
+                # a piece of a gradient leaves when its part of the computation is done
+                is_last = piece == pieces - 1
+                ready = parts[piece] if len(parts) and not is_last else last_compute
+                preds = {ready} if source is None or (len(parts) and not is_last) else {ready, source}
+                steps.append(Step(True, [index], preds, 1.0 / pieces, is_last))
+            if instruction.pieces:
+                rings[instruction.target] = range(first, len(steps))
             made[instruction.target] = len(steps) - 1
             is_open = False
             continue
         need = {made[v] for v in reads(instruction) if v in made}
         need = {s for s in need if s == PORT or steps[s].is_comm} - waited
+        ring = None
+        if isinstance(instruction, Compute) and instruction.op.kind is OpKind.ATTENTION:
+            ring = next((rings[v] for v in reads(instruction) if v in rings and made[v] in need), None)
+        if ring is not None:
+            # the part on a rank's own piece starts at once, each other one when its piece has arrived
+            first, parts = len(steps), len(ring) + 1
+            for part in range(parts):
+                preds = need - {ring[-1]} if part == 0 else {ring[part - 1]}
+                steps.append(Step(False, [index], preds, 1.0 / parts, part == parts - 1))
+            waited |= need
+            is_open, last_compute = False, len(steps) - 1
+            for value in writes(instruction):
+                made[value] = last_compute
+                rings[value] = range(first, len(steps))
+            continue
         if need or not is_open:
             steps.append(Step(is_comm=False, preds=set(need)))
             waited |= need

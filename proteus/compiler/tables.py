@@ -61,6 +61,8 @@ class OpRow:
     name: str
     node: Node
     span: SpanKind
+    share: float = 1.0  # of the op's work; the numbers are made by the last part
+    is_last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +103,17 @@ class Tables:
             self.comms.append(row)
         return at
 
-    def op_row(self, program: BlockProgram, instruction: Instruction, node: Node) -> OpRow:
-        name = f"{instruction.op.name}"
-        return OpRow(program, instruction, (), name, node, _COMPUTE_SPAN[instruction.phase])
+    def op_row(
+        self, program: BlockProgram, instruction: Instruction, node: Node, share: float = 1.0, is_last: bool = True
+    ) -> OpRow:
+        span = _COMPUTE_SPAN[instruction.phase]
+        return OpRow(program, instruction, (), instruction.op.name, node, span, share, is_last)
 
-    def move_row(self, program: BlockProgram, move: Move, node: Node) -> CommRow:
+    def move_row(self, program: BlockProgram, move: Move, node: Node, share: float = 1.0) -> CommRow:
         axes = tuple(program.mesh.names[a] for a in move.step.axes)
         stream = stream_of(axes)
         return CommRow(
-            mesh=program.mesh, axes=axes, kind=move.step.kind, size_bytes=move.size_bytes, stream=stream,
+            mesh=program.mesh, axes=axes, kind=move.step.kind, size_bytes=move.size_bytes * share, stream=stream,
             name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream],
         )  # fmt: skip
 

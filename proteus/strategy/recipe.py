@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: dims that tensor parallelism cuts, in the order in which an op's first match wins
 TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
+#: how context parallelism meets attention
+CONTEXTS = ("all_gather", "ring", "all_to_all")
 #: what ZeRO stage n cuts over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
 ZERO_ROLES: tuple[tuple[str, ...], ...] = (
     (),
@@ -52,7 +54,7 @@ def parallelize(
     layers_per_stage: Sequence[int] | None = None,
     zero: int = 0,
     sequence_parallel: bool = False,
-    context: Literal["all_gather", "all_to_all"] = "all_gather",
+    context: Literal["all_gather", "ring", "all_to_all"] = "all_gather",
     recompute: str = "none",
     recompute_layers: int | None = None,
     precision: str = "bf16",
@@ -81,7 +83,8 @@ def parallelize(
     sequence_parallel
         Norms, dropouts and residuals cut along seq by tp (Korthikanti et al.).
     context
-        How cp meets attention: gather keys and values, or all_to_all to heads.
+        How cp meets attention: gather keys and values, pass them round a ring
+        beside the computation, or all_to_all to heads.
     recompute, recompute_layers
         none, selective or full; only in the first `recompute_layers` copies
         of every stage when given.
@@ -179,6 +182,11 @@ def parallelize(
     if sequence_parallel and tp > 1:
         for selector in _sequence_parallel_ops(model):
             new = new.set(selector, partition={"seq": (*partition.get("seq", ()), *tensor)})
+    if context not in CONTEXTS:
+        raise StrategyError(unknown("context", context, CONTEXTS))
+    if context == "ring" and cp > 1:
+        for selector in _attention_cores(model):
+            new = new.set(selector, exchange="ring")
     if context == "all_to_all" and cp > 1:
         for selector in _attention_cores(model):
             new = new.set(selector, partition={"seq": (), "kv_heads": ("cp", *partition.get("kv_heads", ()))})

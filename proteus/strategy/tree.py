@@ -267,6 +267,8 @@ class StrategyTree:
             self._check_axes(selector, cut or {}, memory or {})
             if recompute is not None and recompute not in RECOMPUTES:
                 raise StrategyError(f"recompute={recompute!r}; choose from {', '.join(RECOMPUTES)}")
+            if exchange not in (None, "all_gather", "ring"):
+                raise StrategyError(f"exchange={exchange!r}; choose from all_gather, ring")
             new = NodeConfig(partition=cut, memory=memory, recompute=recompute, exchange=exchange)  # type: ignore[arg-type]
         configs = dict(self.configs)
         configs[selector] = new.over(configs.get(selector, NodeConfig()))
