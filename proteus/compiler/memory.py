@@ -15,13 +15,14 @@ import numpy as np
 
 from proteus.compiler.block import local_numel
 from proteus.compiler.chain import Chunk, Link
-from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
 from proteus.compiler.offload import activation_bytes, parameter_bytes
+from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
 from proteus.compiler.state import is_held, states
 from proteus.compiler.steps import Phase, reads, writes
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.model.graph import OpKind
+from proteus.placement import Replicate, Shard
 from proteus.strategy.config import Training
 from proteus.strategy.schedules.plan import B, F, W
 from proteus.units import DTYPE_BYTES
@@ -147,9 +148,88 @@ class PhaseParts:
     offloaded: float = 0.0
 
 
-def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision) -> PhaseParts:
+#: bytes per score that softmax in operators holds for a while besides what it keeps: the product in half and
+#: single precision, the softmax in single (torch.softmax(scores.float()).to(half), Megatron-LM FusedScaleMaskSoftmax)
+_OPERATOR_SOFTMAX = 10.0
+#: (kept, transient) bytes per logit of a loss, beside one that keeps its softmax in fp32: the copy of the logits;
+#: a kernel that keeps the logits instead and writes their gradient over them (flash-attn's CrossEntropyLoss)
+_LOSS = {"copied": (0.0, 4.0), "in_place": (-2.0, -2.0)}
+#: fp32 and half-precision bytes per element of what operators keep of a norm beside the input that a kernel keeps
+_CHAIN_NORM = 4.0
+_NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
+
+
+@lru_cache(maxsize=4096)
+def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, profile: Profile) -> tuple[float, float]:
+    """(kept, transient) bytes that a phase holds because a profile runs operators where others have one kernel.
+
+    A norm in operators keeps its fp32 input and its result in place of the
+    input, a gated activation its silu as well, a loss copies the logits in
+    fp32.  What is recomputed lives while its own copy runs backward.
+    """
+    program, phase = key.program, key.phase
+    size = {
+        name: local_numel(program.block.tensors[name].dims, program.sizes, layout, program.mesh)
+        for name, layout, _ in program.saved
+    }
+    dropped = {i.op.name: i for i in program.recompute if isinstance(i, Compute)}
+    runs_again = any(i.phase is ProgramPhase.RECOMPUTE for i in phase.instructions)
+    shared = {s.tensor for op in program.block.ops if op.kind is not OpKind.LINEAR for s in op.saves}
+    kept = transient = 0.0
+    for op in program.block.ops:
+        if op.name in dropped and runs_again:
+            transient += _recomputed_bytes(program, dropped[op.name], activation_bytes, profile)
+        first = size.get(op.saves[0].tensor) if op.saves and op.name not in dropped else None
+        if first is None:
+            continue
+        if op.kind in _NORMS and profile.norm == "chain":
+            kept += first * _CHAIN_NORM
+        elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not profile.fused_bias_activation:
+            kept += first / 2.0 * activation_bytes
+        elif op.kind is OpKind.SUM_EXP and profile.loss != "softmax":
+            more_kept, more_transient = _LOSS[profile.loss]
+            kept += first * more_kept
+            transient += first * more_transient
+        elif op.kind is OpKind.LINEAR and op.saves[0].tensor not in shared and op.attrs.get("fp8", True):
+            kept -= first * (activation_bytes - product_bytes)  # autograd keeps the quantised input
+        elif op.kind is OpKind.ATTENTION and profile.attention == "unfused":
+            transient += _OPERATOR_SOFTMAX * max(size.get(s.tensor, 0.0) for s in op.saves_unfused)
+    return kept, transient
+
+
+def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: float, profile: Profile) -> float:
+    """What autograd keeps of a recomputed op besides its inputs and outputs."""
+    op, found = again.op, 0.0
+    names = {operand.tensor for operand in (*op.inputs, *op.outputs)}
+
+    def numel(dims: tuple[str, ...]) -> float:
+        layout = tuple(Shard(dim) if dim is not None and dim in dims else Replicate() for dim in again.cut)
+        return local_numel(dims, program.sizes, layout, program.mesh)
+
+    for saved in op.saves if profile.flash or not op.saves_unfused else op.saves_unfused:
+        tensor = program.block.tensors[saved.tensor]
+        if saved.tensor not in names:
+            element = DTYPE_BYTES[tensor.dtype] if tensor.dtype else activation_bytes
+            found += numel(tensor.dims) * (saved.bytes_per_element or element)
+    if op.kind is OpKind.ATTENTION and profile.attention == "unfused":
+        found += _OPERATOR_SOFTMAX * max(numel(program.block.tensors[s.tensor].dims) for s in op.saves_unfused)
+    elif op.kind in _NORMS and profile.norm == "chain":
+        found += numel(op.inputs[0].dims) * _CHAIN_NORM
+    elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not profile.fused_bias_activation:
+        found += numel(op.outputs[0].dims) * activation_bytes
+    return found
+
+
+def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision, profile: Profile) -> PhaseParts:
     """The parts of what one copy of `link` takes in `phase`."""
     kept, transient = _memory(_Key(link.program, phase), precision.activation_bytes)
+    more_kept, more_transient = operator_bytes(
+        _Key(link.program, phase),
+        precision.activation_bytes,
+        min(precision.compute_bytes, precision.activation_bytes),
+        profile,
+    )
+    kept, transient = kept + more_kept, transient + more_transient
     gathered = 0.0
     if has_gathers:
         gathered = sum(s.numel * precision.activation_bytes for s in states(link) if s.kept["parameter"])
@@ -168,11 +248,10 @@ def phase_memory(
     profile: Profile,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(bytes taken at the start, bytes given back at the end) of every step."""
-    del profile
     alloc, free = np.zeros(num_steps), np.zeros(num_steps)
     if not num_steps:
         return alloc, free
-    parts = phase_parts(link, phase, num_gathers > 0, precision)
+    parts = phase_parts(link, phase, num_gathers > 0, precision, profile)
     first, last = min(num_gathers, num_steps - 1), num_steps - 1
     if parts.offloaded:  # it leaves when the copy to the host ends, and comes back with the copy from it
         if kind == F:

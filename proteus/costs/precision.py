@@ -42,6 +42,8 @@ class Precision:
         The fp32 copy that the optimizer updates; 0 where the parameter is it.
     moment_bytes
         One moment of the optimizer (Adam keeps two, SGD with momentum one).
+    wire_bytes
+        A gradient on its way through a reduction; 0 where it travels as it is kept.
     """
 
     name: str
@@ -51,6 +53,16 @@ class Precision:
     grad_bytes: float
     master_bytes: float
     moment_bytes: float = 4.0
+    wire_bytes: float = 0.0
+
+    @property
+    def reduce_bytes(self) -> float:
+        """Bytes per element that a reduction of gradients moves.
+
+        >>> load("fp32").reduce_bytes
+        4.0
+        """
+        return self.wire_bytes or self.grad_bytes
 
     @property
     def activation_bytes(self) -> int:

@@ -23,6 +23,7 @@ from proteus.errors import InputError, unknown
 Attention = Literal["unfused", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
 Norm = Literal["chain", "native", "tuned"]
 Optimizer = Literal["fused", "foreach", "loop"]
+Loss = Literal["copied", "softmax", "in_place"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +58,17 @@ class Profile:
         Gradients are accumulated and reduced in fp32.
     fp32_params
         The stored parameter is fp32 and cast for use (autocast, FSDP).
+    pure
+        Parameter and moments have the run's precision; no fp32 copy.
     optimizer
         ``fused``: one multi-tensor kernel; ``foreach``: one kernel per
         arithmetic step; ``loop``: every step of every tensor.
+    loss
+        What the loss holds of the logits: ``softmax`` keeps it in fp32
+        (Megatron-LM), ``copied`` holds an fp32 copy besides
+        (``cross_entropy(logits.float())``), ``in_place`` only the logits.
+    wire_bytes
+        Bytes per element that a reduction of gradients moves; 0: as they are kept.
     host_waits_for_transfers
         The host stands still until a transfer between pipeline stages has
         ended, so it cannot launch ahead of the devices.
@@ -85,7 +94,10 @@ class Profile:
     fused_grad_accumulation: bool
     fp32_grads: bool
     fp32_params: bool
+    pure: bool
     optimizer: Optimizer
+    loss: Loss
+    wire_bytes: float
     host_waits_for_transfers: bool
     overlaps_tensor: bool
     launch_s: float
@@ -109,9 +121,11 @@ class Profile:
         >>> load("torchtitan").precision("bf16").param_bytes
         4.0
         """
-        base = precisions.load(name)
+        base = replace(precisions.load(name), wire_bytes=self.wire_bytes)
         if base.master_bytes == 0.0:
             return base
+        if self.pure:
+            return replace(base, master_bytes=0.0, moment_bytes=base.param_bytes)
         if self.fp32_params:
             return replace(base, param_bytes=4.0, grad_bytes=4.0, master_bytes=0.0)
         return replace(base, grad_bytes=4.0) if self.fp32_grads else base
@@ -202,5 +216,5 @@ def _value(profile: Profile, field: str, text: str) -> object:
 
 _CHANGEABLE = tuple(f.name for f in fields(Profile) if f.name not in ("name", "source"))
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "attention": get_args(Attention), "norm": get_args(Norm), "optimizer": get_args(Optimizer)
+    "attention": get_args(Attention), "norm": get_args(Norm), "optimizer": get_args(Optimizer), "loss": get_args(Loss)
 }  # fmt: skip

@@ -76,7 +76,10 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
         assumed.append(f"vocabulary {vocab}")
     fields["ffn"] = run.ffn or PLAIN_FFN * run.hidden
     fields["vocab"] = -(-(run.vocab or vocab) // vocab_multiple) * vocab_multiple
-    if fields.get("head_dim") is not None and run.hidden // run.heads == zoo.fields(like)["hidden"] // zoo.fields(like)["heads"]:
+    if (
+        fields.get("head_dim") is not None
+        and run.hidden // run.heads == zoo.fields(like)["hidden"] // zoo.fields(like)["heads"]
+    ):
         fields["head_dim"] = None if run.hidden % run.heads == 0 else fields["head_dim"]
     if fields.get("positions"):
         fields["positions"] = run.seq

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from proteus.cluster import Cluster
 from proteus.errors import StrategyError
@@ -11,6 +14,7 @@ from proteus.validation.architecture import model_of, spec_of
 from proteus.validation.classic import classic_case
 from proteus.validation.frameworks import framework_of
 from proteus.validation.machines import cluster_of
+from proteus.validation.recompute import recompute_alternate, recompute_cheap
 from proteus.validation.runs import Run
 from proteus.validation.strategy import recipe_of
 
@@ -21,14 +25,22 @@ class Case:
 
     Parameters
     ----------
+    trees
+        The strategy, and after it those that need less memory, for a
+        framework that recomputes as little as fits and a run that does not
+        say how much: the first that fits is meant.
     assumed
         What the run did not say, and what stands in for it.
     """
 
     run: Run
-    tree: StrategyTree
+    trees: tuple[StrategyTree, ...]
     cluster: Cluster
     assumed: tuple[str, ...]
+
+    @property
+    def tree(self) -> StrategyTree:
+        return self.trees[0]
 
 
 def case_of(run: Run) -> Case:
@@ -44,8 +56,8 @@ def case_of(run: Run) -> Case:
     cluster = cluster_of(run, assumed)
     if run.kind == "classic":
         tree = classic_case(run, framework, assumed)
-        return Case(run=run, tree=tree, cluster=cluster, assumed=tuple(assumed))
-    recipe = recipe_of(run, framework, cluster, assumed)
+        return Case(run=run, trees=(tree,), cluster=cluster, assumed=tuple(assumed))
+    recipe, besides = recipe_of(run, framework, assumed)
     spec = spec_of(
         run,
         assumed,
@@ -56,4 +68,25 @@ def case_of(run: Run) -> Case:
     if recipe["ep"] > 1 and not run.experts:
         raise StrategyError(f"expert parallel degree {recipe['ep']} of a model without experts")
     tree = StrategyTree(model_of(spec)).parallelize(**recipe)
-    return Case(run=run, tree=tree, cluster=cluster, assumed=tuple(assumed))
+    if framework.gathers_logits and recipe["tp"] > 1:
+        tree = tree.set("head.loss", partition={"vocab": ()})
+    trees: tuple[StrategyTree, ...] = (tree,)
+    if besides == "alternate":
+        trees = (recompute_alternate(tree),)
+    elif besides == "as needed":
+        trees = (tree, recompute_cheap(tree), *_with_recomputed_layers(tree, recipe))
+    return Case(run=run, trees=trees, cluster=cluster, assumed=tuple(assumed))
+
+
+#: shares of the layers that "as needed" tries to recompute, in this order
+_SHARES = (0.25, 0.5, 0.75)
+
+
+def _with_recomputed_layers(tree: StrategyTree, recipe: dict[str, Any]) -> Iterator[StrategyTree]:
+    """Trees that run more and more layers of every stage again."""
+    model = StrategyTree(tree.model)
+    layers = max(block.count for block in tree.model.blocks) // len(tree.stages)
+    for number in dict.fromkeys(math.ceil(share * layers) for share in _SHARES):
+        if 0 < number < layers:
+            yield model.parallelize(**{**recipe, "recompute": "full", "recompute_layers": number})
+    yield model.parallelize(**{**recipe, "recompute": "full"})

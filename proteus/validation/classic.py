@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from proteus.errors import ModelError, StrategyError
-from proteus.model import zoo
-from proteus.model.graph import Model
+from proteus.errors import ModelError
 from proteus.strategy import StrategyTree
 from proteus.validation.frameworks import Framework
 from proteus.validation.runs import Run

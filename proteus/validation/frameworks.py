@@ -25,6 +25,10 @@ class Framework:
         Attention of a run that says flash attention, and of one that says none.
     zero
         ZeRO stage of a run that does not say.
+    recompute
+        none, selective, full, or ``as needed``: as little as fits.
+    gathers_logits
+        The loss is computed on the whole vocabulary by every tensor rank.
     vocab, vocab_multiple
         Vocabulary of a run that does not say, and what it is rounded up to (times tp).
     """
@@ -44,6 +48,7 @@ class Framework:
     dropout: bool = False
     sequence_parallel: bool = False
     recompute: str = "none"
+    gathers_logits: bool = False
     vocab: int = 50257
     vocab_multiple: int = 128
 

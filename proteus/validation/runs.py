@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from proteus.errors import InputError
-from proteus.units import GB, GiB, MS
+from proteus.units import GB, MS, GiB
 
 #: files beyond this are refused: no table of published runs is so large
 MAX_TABLE_BYTES = 200_000_000

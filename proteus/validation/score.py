@@ -21,6 +21,10 @@ class Options:
     overlap: bool = True
 
 
+#: everything on
+PLAIN = Options()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """A row of the answer.
@@ -79,7 +83,7 @@ class Score:
         return asdict(self)
 
 
-def score_run(run: Run, options: Options = Options()) -> Score:
+def score_run(run: Run, options: Options = PLAIN) -> Score:
     """Simulate a run; what cannot be expressed says why."""
     measured = {
         "id": run.id,
@@ -100,7 +104,10 @@ def score_run(run: Run, options: Options = Options()) -> Score:
 
     try:
         case = case_of(run)
-        result = simulate(case.tree, case.cluster, sharing=options.sharing, overlap=options.overlap)
+        for tree in case.trees:
+            result = simulate(tree, case.cluster, sharing=options.sharing, overlap=options.overlap)
+            if result.fits:
+                break
     except ProteusError as error:
         return Score(**measured, status=NOT_EXPRESSIBLE, reason=str(error).split("\n", 1)[0])
     return Score(
@@ -120,9 +127,7 @@ def strategy_text(run: Run) -> str:
     >>> strategy_text(Run(id="1", table_id="t", kind="llm", dp=4, tp=2, pp=1, micro_batch=1, recompute="full"))
     'dp4 tp2 mb1 full'
     """
-    degrees = [
-        f"{name}{value}" for name in ("dp", "tp", "pp", "cp", "ep") if (value := getattr(run, name) or 1) > 1
-    ]
+    degrees = [f"{name}{value}" for name in ("dp", "tp", "pp", "cp", "ep") if (value := getattr(run, name) or 1) > 1]
     more = [f"v{run.virtual_stages}"] if (run.virtual_stages or 1) > 1 else []
     more += [f"mb{run.micro_batch}"] if run.micro_batch else []
     more += ["sp"] if run.sequence_parallel else []

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from proteus.cluster import Cluster
 from proteus.costs import profile as profiles
 from proteus.errors import StrategyError
 from proteus.validation.frameworks import Framework
@@ -36,8 +35,6 @@ _SCHEDULES = {
     "v-min": "v-min",
     "dualpipe": "dualpipe",
 }
-
-
 
 
 def precision_of(run: Run, framework: Framework, assumed: list[str]) -> str:
@@ -114,23 +111,27 @@ def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
     return int(found.group(1))
 
 
-def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any]:
-    """Arguments that say what is recomputed."""
+def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
+    """(arguments of the recipe, what runs again besides: "", "cheap", "alternate" or "as needed")."""
     text = run.recompute
     if not text:
         assumed.append(f"recompute {framework.recompute}")
-        return {"recompute": framework.recompute}
+        if framework.recompute == "as needed":
+            return {"recompute": "none"}, "as needed"
+        return {"recompute": framework.recompute}, ""
     if text.startswith("none"):
-        return {"recompute": "none"}
+        return {"recompute": "none"}, ""
     found: dict[str, Any] = {"recompute": "full"}
-    if "selective" in text:
-        found = {"recompute": "selective"}
-        if "layer" in text:
-            assert run.layers is not None
-            found = {"recompute": "full", "recompute_layers": -(-run.layers // 2 // (run.pp or 1))}
     if "offload" in text:
         found["offload"] = ("activation",)
-    return found
+    if "selective" in text and "layer" in text:
+        assert run.layers is not None
+        found["recompute_layers"] = -(-run.layers // 2 // (run.pp or 1))
+    elif "op" in text and "selective" in text:
+        return {"recompute": "none"}, "alternate"
+    elif "selective" in text:
+        found["recompute"] = "selective"
+    return found, ""
 
 
 def schedule_of(run: Run) -> tuple[str, int]:
@@ -171,8 +172,8 @@ def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
     return tuple(each + (1 if more > 0 and chunks - 1 - more <= i < chunks - 1 else 0) for i in range(chunks))
 
 
-def recipe_of(run: Run, framework: Framework, cluster: Cluster, assumed: list[str]) -> dict[str, Any]:
-    """Arguments of ``parallelize`` for a run.
+def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
+    """Arguments of ``parallelize`` for a run, and what is recomputed besides.
 
     Raises
     ------
@@ -199,6 +200,7 @@ def recipe_of(run: Run, framework: Framework, cluster: Cluster, assumed: list[st
         sequence_parallel = framework.sequence_parallel
         if tp > 1:
             assumed.append(f"sequence parallel {'on' if sequence_parallel else 'off'}")
+    recompute, besides = recompute_of(run, framework, assumed)
     recipe: dict[str, Any] = {
         "dp": dp,
         "tp": tp,
@@ -215,11 +217,11 @@ def recipe_of(run: Run, framework: Framework, cluster: Cluster, assumed: list[st
         "optimizer": framework.optimizer,
         "profile": profile_of(run, framework, precision, assumed),
         "overlap_gradients": framework.overlap,
-        **recompute_of(run, framework, assumed),
+        **recompute,
     }
     if pp > 1 and run.layers:
         chunks = pp * (2 if schedule in ("zb-v", "v-half", "v-min", "dualpipe") else virtual)
         layers = layers_per_stage(run.layers, chunks)
         if layers is not None:
             recipe["layers_per_stage"] = layers
-    return recipe
+    return recipe, besides

@@ -11,7 +11,7 @@ from typing import Any
 
 from proteus.validation.metrics import Summary, by_table, summarize
 from proteus.validation.runs import Run
-from proteus.validation.score import Options, Score, score_run
+from proteus.validation.score import PLAIN, Options, Score, score_run
 
 #: rows that a worker takes at once: enough to share models and clusters, few enough to balance
 ROWS_PER_CHUNK = 24
@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 
 def validate(
-    runs: Sequence[Run], options: Options = Options(), *, workers: int | None = None, progress: Progress | None = None
+    runs: Sequence[Run], options: Options = PLAIN, *, workers: int | None = None, progress: Progress | None = None
 ) -> list[Score]:
     """Simulate every run; scores in the order of the runs.
 
