@@ -446,7 +446,7 @@ class _FoldKey:
         return isinstance(other, _FoldKey) and other.key == self.key
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _folded(key: _FoldKey) -> Folding:
     relations = key.relations
     return fold(key.start, relations.cluster.link_colours(), relations.relations(), is_folded=key.is_folded)

@@ -26,6 +26,10 @@ PHASE_OF = {
 }
 
 
+#: prices that a pricer keeps before it starts anew
+REMEMBERED_PRICES = 50_000
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """One op on one rank: device seconds, what bounds it, host seconds, its error."""
@@ -53,6 +57,8 @@ class Pricer:
         key = (id(program), id(instruction), coordinate)
         found = self._prices.get(key)
         if found is None or found[0] is not instruction:
+            if len(self._prices) >= REMEMBERED_PRICES:
+                self._prices.clear()
             found = self._prices[key] = (instruction, self._price(program, instruction, coordinate))
         return found[1]
 

@@ -646,7 +646,7 @@ class _PlanKey:
         return isinstance(other, _PlanKey) and other.key == self.key
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _planned(key: _PlanKey) -> RankPlan:
     return key.planner.make(key.rank, *key.columns)
 

@@ -40,7 +40,7 @@ class Groups:
     is_ordered: bool = False
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def mesh_groups(mesh: Mesh, axes: tuple[str, ...], first_devices: tuple[tuple[int, int], ...]) -> Groups:
     """Groups along `axes`; `first_devices` are (pipeline rank, first device) of the meshes."""
     base = mesh.groups(axes)
@@ -49,14 +49,14 @@ def mesh_groups(mesh: Mesh, axes: tuple[str, ...], first_devices: tuple[tuple[in
     return Groups(members, kind)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def paired_ranks(first: int, second: int, count: int) -> Groups:
     """Groups of two: the i-th device from `first` and the i-th from `second`."""
     ranks = np.arange(count)
     return Groups(np.stack([first + ranks, second + ranks], axis=1), np.zeros(count, np.int64))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def send_groups(parts: tuple[tuple[int, bytes], ...]) -> Groups:
     """Pairs (sender, receiver); `parts` are (label, int64 pairs as bytes)."""
     members = [np.frombuffer(data, np.int64).reshape(-1, 2) for _, data in parts]
@@ -64,12 +64,12 @@ def send_groups(parts: tuple[tuple[int, bytes], ...]) -> Groups:
     return Groups(np.concatenate(members), kind, is_ordered=True)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _shapes(groups: _Key, cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
     return group_shapes(groups.groups.members, cluster)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _flows(groups: _Key, kind: Collective, algorithm: Algorithm, shape: int, cluster: Cluster) -> Flows:
     """Flows of the groups of one shape, with the numbers of all groups."""
     rows = np.flatnonzero(_shapes(groups, cluster)[1] == shape)
@@ -77,7 +77,7 @@ def _flows(groups: _Key, kind: Collective, algorithm: Algorithm, shape: int, clu
     return Flows(rows[found.group].astype(np.int32), found.link, found.count)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _copy_flows(groups: _Key, kind: HostCopy, cluster: Cluster) -> Flows:
     return copy_flows(groups.groups.members[:, 0], kind, cluster)
 
@@ -197,7 +197,7 @@ class Relations:
         return tuple((_Key(g), tuple(f)) for g, f in zip(self.groups, self._flows, strict=True))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _group_of_rank(key: _Key, num_ranks: int) -> np.ndarray:
     members = key.groups.members
     found = np.full(num_ranks, -1, np.int64)

@@ -69,7 +69,7 @@ class Phase:
     outputs: tuple[int, ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _phases(key: _ProgramKey, is_split: bool) -> tuple[Phase, Phase, Phase]:
     program = key.program
     backward = (*program.recompute, *program.backward)

@@ -109,11 +109,11 @@ class _Key:
         return isinstance(other, _Key) and other.program is self.program
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _uneven(key: _Key) -> frozenset[int]:
     return frozenset(_uneven_axes(key.program))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _cached_sizes(key: _Key, coordinate: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     return _sizes(key.program, coordinate)

@@ -10,7 +10,7 @@ rank 2  .   .   2F0 2B0 2F1 2B1 2F2 2B2 2W0 2W1 2W2
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from proteus.errors import StrategyError, unknown
@@ -89,7 +89,7 @@ def placement(name: str, num_ranks: int, virtual_stages: int = 1) -> tuple[int, 
     return (*range(num_ranks), *reversed(range(num_ranks)))
 
 
-@cache
+@lru_cache(maxsize=128)
 def plan(
     name: str,
     num_ranks: int,

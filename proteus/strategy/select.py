@@ -66,7 +66,7 @@ def match_block(selector: str, block: Block) -> Match | None:
     return _match(selector, _Same(block))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _match(selector: str, same: _Same) -> Match | None:
     block = same.block
     parts = segments_of(selector)
