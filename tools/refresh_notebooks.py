@@ -3,7 +3,7 @@
 ::
 
     .venv/bin/python tools/refresh_notebooks.py            all of them
-    .venv/bin/python tools/refresh_notebooks.py 03 05      some
+    .venv/bin/python tools/refresh_notebooks.py 03 05      some, by the beginnings of their names
     .venv/bin/python tools/refresh_notebooks.py --check    only say what would change
 
 Cells marked ``# NBVAL_IGNORE_OUTPUT`` show live views; their outputs are
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -23,6 +24,8 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 LIVE = "NBVAL_IGNORE_OUTPUT"
 LONGEST_CELL_S = 300
+#: metadata of a cell that its author set: whether its source is folded away
+KEPT = ("jupyter",)
 KERNEL = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -43,7 +46,8 @@ def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     notebook.metadata = nbformat.from_dict(KERNEL)
     count = 0
     for number, cell in enumerate(notebook.cells):
-        cell.id, cell.metadata = f"cell-{number:02d}", nbformat.from_dict({})
+        kept = {key: cell.metadata[key] for key in KEPT if key in cell.metadata}
+        cell.id, cell.metadata = f"cell-{number:02d}", nbformat.from_dict(kept)
         if cell.cell_type != "code":
             continue
         count += 1
@@ -67,22 +71,32 @@ def merged(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     return joined
 
 
+def found(names: Sequence[str], folder: Path = FOLDER) -> list[Path]:
+    """The notebooks whose names begin so."""
+    paths: set[Path] = set()
+    for name in names:
+        matching = list(folder.glob(f"{name.removesuffix('.ipynb')}*.ipynb"))
+        if not matching:
+            raise SystemExit(f"no notebook in {folder} begins with {name!r}")
+        paths.update(matching)
+    return sorted(paths)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the tutorials and save their numbers.")
     parser.add_argument("which", nargs="*", default=[""], help="beginnings of file names, such as 03")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file would change")
     options = parser.parse_args()
     changed = 0
-    for path in sorted(p for which in options.which for p in FOLDER.glob(f"{which}*.ipynb")):
+    for path in found(options.which):
         begin, before = time.perf_counter(), path.read_text(encoding="utf-8")
         after = refresh(path)
         changed += after != before
         if not options.check and after != before:
             path.write_text(after, encoding="utf-8")
         word = "changed" if after != before else "as it was"
-        sys.stdout.write(
-            f"{path.name}: {word}, {time.perf_counter() - begin:.1f} s, {len(after.encode()) / 1e3:.0f} kB\n"
-        )
+        took_s, size = time.perf_counter() - begin, len(after.encode())
+        sys.stdout.write(f"{path.name}: {word}, {took_s:.1f} s, {size / 1e3:.0f} kB\n")
     return int(options.check and changed > 0)
 
 
