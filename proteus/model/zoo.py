@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -124,4 +125,14 @@ def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     for key in changes:
         if key not in _ARGUMENTS[family]:
             raise ModelError(f"{name}: {unknown('dim', key, _ARGUMENTS[family])}")
-    return _FAMILIES[family](name, values)
+    try:
+        key = json.dumps(values, sort_keys=True)
+    except TypeError:  # not a plain value: let the family say what is wrong with it
+        return _FAMILIES[family](name, values)
+    return _made(name, family, key)
+
+
+@lru_cache(maxsize=64)
+def _made(name: str, family: str, values: str) -> Model:
+    """Models are values, and what is compiled for one is found again by the object: make each once."""
+    return _FAMILIES[family](name, json.loads(values))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from proteus.errors import StrategyError, unknown
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: dims that tensor parallelism cuts, in the order in which an op's first match wins
 TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
+#: Megatron-LM's make_vocab_size_divisible_by
+VOCAB_MULTIPLE = 128
 #: how context parallelism meets attention
 CONTEXTS = ("all_gather", "ring", "all_to_all")
 #: what ZeRO stage n cuts over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
@@ -91,8 +94,9 @@ def parallelize(
     offload
         Tensor roles kept in host memory: optimizer, parameter, activation.
     pad_vocab
-        Grow the vocabulary to a multiple of this times tp, as Megatron does
-        with 128; None cuts it unevenly, as DTensor does.
+        Grow the vocabulary to a multiple of this times tp.  None does so with
+        Megatron's 128 where tp does not divide it; 0 never does, and cuts it
+        unevenly as DTensor does.
 
     Raises
     ------
@@ -117,7 +121,9 @@ def parallelize(
     if bad:
         raise StrategyError(unknown("tensor role to offload", bad[0], TENSOR_ROLES))
     assumed: list[str] = []
-    if pad_vocab is not None:
+    if pad_vocab is None and any(block.dims.get("vocab", 0) % tp for block in model.blocks):
+        pad_vocab = VOCAB_MULTIPLE
+    if pad_vocab:
         model, note = padded_vocab(model, pad_vocab * tp)
         assumed += note
     check_tensor_degree(model, tp)
@@ -251,7 +257,27 @@ def padded_vocab(model: Model, multiple: int) -> tuple[Model, list[str]]:
     grown = -(-size // multiple) * multiple
     if grown == size:
         return model, []
-    return model.resized("vocab", grown), [f"vocabulary padded from {size} to {grown}"]
+    return _resized(_Same(model), grown), [f"vocabulary padded from {size} to {grown}"]
+
+
+class _Same:
+    """A model compared by identity, so that growing it twice gives one model."""
+
+    __slots__ = ("model",)
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __hash__(self) -> int:
+        return id(self.model)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.model is self.model
+
+
+@lru_cache(maxsize=32)
+def _resized(same: _Same, vocab: int) -> Model:
+    return same.model.resized("vocab", vocab)
 
 
 # -- what degrees a model can carry --------------------------------------------

@@ -107,6 +107,14 @@ def test_padding_grows_the_vocabulary_to_a_multiple() -> None:
     assert load("llama3-8b", tp=2, pad_vocab=128).training.assumed == ()  # 128256 = 501 * 256
 
 
+def test_a_vocabulary_that_does_not_divide_is_padded_unless_told_not_to() -> None:
+    assert load("gpt2", tp=2).training.assumed == ("vocabulary padded from 50257 to 50432",)
+    assert load("gpt2", tp=2, pad_vocab=0).model.num_params == pt.models.load("gpt2").num_params
+    assert load("gpt2", dp=2).training.assumed == ()
+    # grown once: what was compiled for it is found again
+    assert load("gpt2", tp=2).model is load("gpt2", tp=2).model
+
+
 def test_first_copies_of_every_stage_recompute() -> None:
     tree = load("tiny-llama", pp=2, recompute="full", recompute_layers=1)
     assert [run.path for run in tree.runs()] == ["embedding", "layers.0", "layers.1", "layers.2", "layers.3", "head"]
