@@ -11,6 +11,7 @@ from proteus.errors import InputError
 
 if TYPE_CHECKING:
     from proteus.cluster.cluster import Cluster
+    from proteus.costs.ops import Calibration
     from proteus.model.graph import Model
     from proteus.strategy.tree import StrategyTree
 
@@ -45,8 +46,10 @@ def load_cluster(options: argparse.Namespace) -> Cluster:
 
 
 def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
-    """Equal hosts: of a preset or as a topology file says, the number after a colon."""
+    """Equal hosts: of a preset, or as a topology file or a measured machine says; the number after a colon."""
     import proteus as pt
+    from proteus.adapters.profiling import is_machine
+    from proteus.adapters.profiling import load as load_machine
 
     path, colon, count = name.rpartition(":")
     nodes = int(count) if colon and count.isdecimal() else None
@@ -57,7 +60,21 @@ def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
         raise InputError(f"--cluster {name} and --nodes {options.nodes} disagree; give one of them")
     if nodes is None:
         nodes = options.nodes or 1
+    if is_machine(path):
+        cluster = load_machine(path).cluster()
+        cluster = cluster.with_gpu(options.gpu) if options.gpu else cluster
+        return cluster.with_nodes(nodes) if nodes > 1 else cluster
     return pt.Cluster.load_file(path, gpu=options.gpu, nodes=nodes)
+
+
+def load_calibration(options: argparse.Namespace) -> Calibration | None:
+    """What was measured: the file of ``--calibration``, or the measured machine that ``--cluster`` names."""
+    from proteus.adapters.profiling import is_machine, load
+
+    if options.calibration:
+        return load(options.calibration).calibration
+    machines = [name for name in options.cluster if names_a_file(name) and is_machine(name)]
+    return load(machines[0]).calibration if len(options.cluster) == len(machines) == 1 else None
 
 
 def load_tree(options: argparse.Namespace) -> StrategyTree:

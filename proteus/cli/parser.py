@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from proteus.cli import bench, cluster, lab, search, simulate, validate, verify
+from proteus.cli import bench, cluster, lab, profile, search, simulate, validate, verify
 
-COMMANDS = (simulate, search, verify, cluster, validate, bench, lab)
+COMMANDS = (simulate, search, verify, cluster, profile, validate, bench, lab)
 
 
 class Parser(argparse.ArgumentParser):

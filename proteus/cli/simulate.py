@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from proteus.cli.flags import add_strategy_flags
-from proteus.cli.inputs import load_cluster, load_tree
+from proteus.cli.inputs import load_calibration, load_cluster, load_tree
 from proteus.cli.output import announce, print_json
 from proteus.files import atomic_write
 
@@ -22,6 +22,7 @@ def add_to(commands: Any) -> None:
     add_strategy_flags(parser)
     group = parser.add_argument_group("simulation")
     group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
+    group.add_argument("--calibration", metavar="FILE.json", help="times that `proteus profile` measured and saved")
     group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -39,7 +40,10 @@ def run(options: argparse.Namespace) -> int:
     cluster = load_cluster(options)
     tree = load_tree(options)
     warm_up(announce)
-    result = pt.simulate(tree, cluster, sharing=not options.no_sharing, overlap=not options.no_overlap)
+    calibration = load_calibration(options)
+    result = pt.simulate(
+        tree, cluster, sharing=not options.no_sharing, overlap=not options.no_overlap, calibration=calibration
+    )
     if options.trace:
         with atomic_write(options.trace) as temporary:
             result.to_chrome_trace(temporary)

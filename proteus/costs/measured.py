@@ -37,7 +37,7 @@ class CollectiveTimes:
     >>> times = CollectiveTimes(kind=Collective.ALL_REDUCE, num_ranks=2, size_bytes=(1e3, 2e3, 4e3),
     ...                         time_s=(1e-4, 1.2e-4, 2e-4))
     >>> f"{times.at(3e3):.3g} {times.at(6e3):.3g} {times.at(10.0):.3g}"
-    '0.00016 0.00028 0.0001'
+    '0.00016 0.0003 0.0001'
     """
 
     kind: Collective
@@ -62,11 +62,11 @@ class CollectiveTimes:
         return self._rising()[0]
 
     def at(self, size_bytes: float) -> float:
-        """Time at a size: linear between the measured ones, and beyond the last with its slope [s]."""
+        """Time at a size: linear between the measured ones, and beyond the last at its rate [s]."""
         sizes, times = self.size_bytes, self._rising()
         if size_bytes <= sizes[-1]:
             return float(np.interp(size_bytes, sizes, times))
-        return times[-1] + (size_bytes - sizes[-1]) * (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
+        return times[-1] * size_bytes / sizes[-1]
 
     def terms(self, shape: GroupShape, algorithm: Algorithm, size_bytes: float) -> Terms:
         """The measured time, as latency and work for the links."""

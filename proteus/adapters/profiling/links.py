@@ -11,7 +11,7 @@ import torch.distributed as dist
 from proteus.adapters.profiling.demand import Demand, OpCall
 from proteus.adapters.profiling.kernels import kernel
 from proteus.adapters.profiling.operators import runner
-from proteus.adapters.profiling.timing import Clock
+from proteus.adapters.profiling.timing import Clock, quiet
 from proteus.costs.collective_types import Collective
 from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.work import Phase
@@ -52,8 +52,14 @@ class Links:
         for size_bytes in sizes_bytes:
             call = self.call(kind, group, size, size_bytes)
             dist.barrier()
-            found.append(self.clock.median_s(call) / (2.0 if kind is Collective.SEND else 1.0))
+            found.append(self.time_s(call) / (2.0 if kind is Collective.SEND else 1.0))
         return found
+
+    def time_s(self, call: Callable[[], object]) -> float:
+        """Time of a collective on a quiet machine; all processes run it equally often [s]."""
+        runs = torch.tensor(self.clock.runs_for(call), device=self.clock.device)
+        dist.all_reduce(runs, op=dist.ReduceOp.MAX)
+        return quiet([self.clock.once_s(call, alone=False) for _ in range(int(runs))])
 
     def call(
         self, kind: Collective, group: dist.ProcessGroup | None, size: int, size_bytes: float
@@ -102,22 +108,23 @@ class Links:
         """
         x = torch.zeros(int(BESIDE_BYTES / FLOAT_BYTES), device=self.clock.device)
         dist.barrier()
-        comm_s = self.clock.median_s(lambda: dist.all_reduce(x))
-        elapsed_s, runs = 0.0, 0
+        comm_s = self.time_s(lambda: dist.all_reduce(x))
+        shares: list[tuple[float, float]] = []
         for _ in range(BESIDE_TIMES):
             dist.barrier()
-            begin = time.perf_counter()
+            begin, runs = time.perf_counter(), 0
             work = dist.all_reduce(x, async_op=True)
             while not work.is_completed():
                 compute()
                 self.clock.wait()
                 runs += 1
-            elapsed_s += time.perf_counter() - begin
+            elapsed_s = time.perf_counter() - begin
             work.wait()
-        each_s = elapsed_s / max(runs, 1)
-        # the all_reduce ended, on average, half a run of the kernel before that was seen
-        ended_s = elapsed_s / BESIDE_TIMES - each_s / 2.0
-        return max(each_s / compute_s - 1.0, 0.0), max(ended_s / comm_s - 1.0, 0.0)
+            each_s = elapsed_s / max(runs, 1)
+            # the all_reduce ended, on average, half a run of the kernel before that was seen
+            shares.append((each_s / compute_s - 1.0, (elapsed_s - each_s / 2.0) / comm_s - 1.0))
+        slower, longer = (quiet(list(column)) for column in zip(*shares, strict=True))
+        return max(slower, 0.0), max(longer, 0.0)
 
 
 def sizes_of(demand: Demand, num_ranks: int) -> Mapping[tuple[Collective, int], list[float]]:

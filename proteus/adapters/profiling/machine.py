@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -90,6 +89,15 @@ class MeasuredMachine:
         rates = [_flow_Bps(times, _joined(self, 1.0)) for times in self.collectives]
         return _joined(self, max(rates, default=self.device.memory_Bps))
 
+    def summary(self) -> dict[str, str | int | float]:
+        """The machine in a few numbers, by names with their units."""
+        found: dict[str, str | int | float] = {"machine": self.name, "devices": self.num_devices}
+        found |= {f"{dtype}_flops": rate for dtype, rate in self.device.peak_flops.items()}
+        found |= {"memory_Bps": self.device.memory_Bps, "link_Bps": float(self.cluster().link_capacity_Bps.min())}
+        found |= {f"{times.kind} among {times.num_ranks}, latency_s": times.latency_s for times in self.collectives}
+        found |= {"launch_s": self.launch_s, "op_s": self.op_s, "kernels": len(self.works)}
+        return found | dict(self.about)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the machine as JSON."""
         from proteus.adapters.profiling.file import write
@@ -120,10 +128,8 @@ def _flow_Bps(times: CollectiveTimes, unit: Cluster) -> float:
         )
     (shape,), _ = group_shapes(np.arange(times.num_ranks)[None, :], unit)
     best = 0.0
-    beyond = 2.0 * times.size_bytes[-1]
-    for size_bytes in (*times.size_bytes, beyond):
+    for size_bytes in times.size_bytes:
         algorithm = choose(times.kind, shape, size_bytes).algorithm
         moved = payload_bytes(times.kind, shape, algorithm, size_bytes)
         best = max(best, moved / times.at(size_bytes) / shape.limit(algorithm).rate_Bps)
-    assert math.isfinite(best)
     return best

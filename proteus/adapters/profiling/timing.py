@@ -1,4 +1,11 @@
-"""Timing of calls: the median of repeated runs, every run awaited."""
+"""Timing of calls, on a machine that others may use meanwhile.
+
+A call on a CPU is timed without what its thread waited for a core: other
+programs take it now and then, and that is not the call's.  (Linux counts that
+waiting: ``/proc/.../schedstat``, Documentation/scheduler/sched-stats.)  What
+runs in several processes at once cannot be corrected so, and there the quiet
+runs count: noise of a busy machine only adds.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -15,6 +23,16 @@ WARM_UP = 2
 ISSUED_TOGETHER = 10
 #: fewest and most runs of which the median is taken
 FEWEST, MOST = 5, 400
+_OWN_THREAD = Path("/proc/thread-self/schedstat")
+_NS = 1e-9
+
+
+def waited_s() -> float:
+    """What this thread has waited for a core since it began [s]; 0 where the system does not tell."""
+    try:
+        return int(_OWN_THREAD.read_text().split()[1]) * _NS
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +57,31 @@ class Clock:
 
     def median_s(self, call: Callable[[], object]) -> float:
         """Median time of one run [s]."""
-        for _ in range(WARM_UP):
-            call()
-        self.wait()
-        times: list[float] = []
-        end = time.perf_counter() + self.budget_s
-        while len(times) < FEWEST or (time.perf_counter() < end and len(times) < MOST):
-            times.append(self.once_s(call))
-        return statistics.median(times)
+        return statistics.median(self.times_s(call, self.runs_for(call)))
 
-    def once_s(self, call: Callable[[], object]) -> float:
-        """Time of one run [s]."""
-        runs = ISSUED_TOGETHER if self.device.type == "cuda" else 1
+    def runs_for(self, call: Callable[[], object]) -> int:
+        """How many runs fill the budget, after some that are thrown away."""
+        for _ in range(WARM_UP):
+            self.once_s(call)
+        return min(max(int(self.budget_s / self.once_s(call)), FEWEST), MOST)
+
+    def times_s(self, call: Callable[[], object], runs: int) -> list[float]:
+        """Times of that many runs [s]."""
+        return [self.once_s(call) for _ in range(runs)]
+
+    def once_s(self, call: Callable[[], object], *, alone: bool = True) -> float:
+        """Time of one run [s]; `alone` says that no other process has a part in it."""
+        if self.device.type == "cuda":
+            begin = time.perf_counter()
+            for _ in range(ISSUED_TOGETHER):
+                call()
+            self.wait()
+            return (time.perf_counter() - begin) / ISSUED_TOGETHER
+        waited = waited_s() if alone else 0.0
         begin = time.perf_counter()
-        for _ in range(runs):
-            call()
-        self.wait()
-        return (time.perf_counter() - begin) / runs
+        call()
+        elapsed = time.perf_counter() - begin
+        return max(elapsed - (waited_s() - waited if alone else 0.0), 1e-9)
 
     def issue_s(self, call: Callable[[], object], times: int = 1000) -> float:
         """Host time to issue one run, without waiting for the device [s]."""
@@ -69,3 +95,15 @@ class Clock:
             best = min(best, (time.perf_counter() - begin) / times)
             self.wait()
         return best
+
+
+def quiet(times_s: list[float]) -> float:
+    """The first quartile: a run that nothing disturbed [s].
+
+    >>> quiet([2.0, 1.0, 9.0, 1.5])
+    1.375
+    """
+    ordered = sorted(times_s)
+    if len(ordered) == 1:
+        return ordered[0]
+    return statistics.quantiles(ordered, n=4, method="inclusive")[0]

@@ -1,0 +1,1 @@
+"""A real distributed run on this machine beside its prediction."""
