@@ -16,6 +16,7 @@ from proteus.compiler.layout import Cut, Layout, gradient_of, input_layout, outp
 from proteus.compiler.program import BlockProgram
 from proteus.compiler.propagate import propagate
 from proteus.errors import StrategyError, context
+from proteus.identity import Same
 from proteus.mesh import Mesh
 from proteus.model.graph import BATCH, Block, Op
 from proteus.placement import Replicate
@@ -56,21 +57,6 @@ class Chunk:
         return sum(link.count for link in self.links)
 
 
-class _Same:
-    """A key that compares a block by identity: blocks are built once per model."""
-
-    __slots__ = ("block",)
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-
-    def __hash__(self) -> int:
-        return id(self.block)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.block is self.block
-
-
 @dataclass(frozen=True, slots=True)
 class _Configs:
     """The configs of a run's ops, hashable by what they say."""
@@ -88,15 +74,17 @@ class _Configs:
         return dict(self.run.configs)
 
 
-@lru_cache(maxsize=4096)
-def _cuts(block: _Same, configs: _Configs, mesh: Mesh, batch: int, inputs: tuple[Layout, ...]) -> Mapping[str, Cut]:
+@lru_cache(maxsize=512)
+def _cuts(
+    block: Same[Block], configs: _Configs, mesh: Mesh, batch: int, inputs: tuple[Layout, ...]
+) -> Mapping[str, Cut]:
     found = configs.by_op()
-    return propagate(block.block, found, mesh, block_sizes(block.block, batch), inputs)
+    return propagate(block.value, found, mesh, block_sizes(block.value, batch), inputs)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _program(
-    block: _Same,
+    block: Same[Block],
     configs: _Configs,
     mesh: Mesh,
     batch: int,
@@ -108,11 +96,11 @@ def _program(
     fused_attention: bool,
 ) -> BlockProgram:
     return build_block(
-        block.block,
+        block.value,
         _cuts(block, configs, mesh, batch, arriving),
         configs.by_op(),
         mesh,
-        block_sizes(block.block, batch),
+        block_sizes(block.value, batch),
         inputs,
         outputs,
         has_input_grad=has_input_grad,
@@ -182,7 +170,9 @@ def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) ->
         if after is None:  # the loss stays as it is: nobody but a log reads its sum
             handed = part.natural
         elif tree.stages[after.chunk].mesh == mesh:
-            handed = _across(after.run.block.inputs, after.run.block, after.inputs, part.run.block.outputs, part.run.block)
+            handed = _across(
+                after.run.block.inputs, after.run.block, after.inputs, part.run.block.outputs, part.run.block
+            )
         else:
             handed = tuple(gradient_of(layout) for layout in part.natural)
         block = part.run.block
@@ -192,7 +182,7 @@ def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) ->
         for count, outputs in pieces:
             with context(part.run.path):
                 program = _program(
-                    _Same(part.run.block),
+                    Same(part.run.block),
                     _Configs(part.run, _config_key(part.run)),
                     mesh,
                     batch,
@@ -250,7 +240,7 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
         before = block
         while left:
             with context(run.path):
-                cuts = _cuts(_Same(block), configs, mesh, batch, arriving)
+                cuts = _cuts(Same(block), configs, mesh, batch, arriving)
             inputs = tuple(
                 _first_need(block, cuts, name, layout) for name, layout in zip(block.inputs, arriving, strict=True)
             )

@@ -16,6 +16,7 @@ from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Family, Phase, Work
+from proteus.identity import Same
 
 #: the phase of an op that an instruction carries out
 PHASE_OF = {
@@ -102,25 +103,10 @@ class Pricer:
 
 
 @lru_cache(maxsize=64)
-def _cached_pricer(gpu: _Gpu, precision: Precision, profile: Profile, calibration: Calibration | None) -> Pricer:
-    return Pricer(gpu.gpu, precision, profile, OpCosts(gpu.gpu, calibration))
-
-
-class _Gpu:
-    """A GPU by identity: catalogues load each once."""
-
-    __slots__ = ("gpu",)
-
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
-
-    def __hash__(self) -> int:
-        return id(self.gpu)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Gpu) and other.gpu is self.gpu
+def _cached_pricer(gpu: Same[Gpu], precision: Precision, profile: Profile, calibration: Calibration | None) -> Pricer:
+    return Pricer(gpu.value, precision, profile, OpCosts(gpu.value, calibration))
 
 
 def pricer(gpu: Gpu, precision: Precision, profile: Profile, calibration: Calibration | None = None) -> Pricer:
     """The pricer of a GPU, precision, profile and calibration, with what it has priced before."""
-    return _cached_pricer(_Gpu(gpu), precision, profile, calibration)
+    return _cached_pricer(Same(gpu), precision, profile, calibration)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +18,7 @@ from proteus.costs.flows import Flows, flows
 from proteus.costs.ops import Calibration
 from proteus.costs.overlap import CommClass
 from proteus.costs.shapes import group_shapes
+from proteus.identity import Same
 from proteus.mesh import Mesh
 
 
@@ -65,36 +66,21 @@ def send_groups(parts: tuple[tuple[int, bytes], ...]) -> Groups:
 
 
 @lru_cache(maxsize=64)
-def _shapes(groups: _Key, cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
-    return group_shapes(groups.groups.members, cluster)
+def _shapes(groups: Same[Groups], cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
+    return group_shapes(groups.value.members, cluster)
 
 
 @lru_cache(maxsize=64)
-def _flows(groups: _Key, kind: Collective, algorithm: Algorithm, shape: int, cluster: Cluster) -> Flows:
+def _flows(groups: Same[Groups], kind: Collective, algorithm: Algorithm, shape: int, cluster: Cluster) -> Flows:
     """Flows of the groups of one shape, with the numbers of all groups."""
     rows = np.flatnonzero(_shapes(groups, cluster)[1] == shape)
-    found = flows(kind, algorithm, groups.groups.members[rows], cluster)
+    found = flows(kind, algorithm, groups.value.members[rows], cluster)
     return Flows(rows[found.group].astype(np.int32), found.link, found.count)
 
 
 @lru_cache(maxsize=16)
-def _copy_flows(groups: _Key, kind: HostCopy, cluster: Cluster) -> Flows:
-    return copy_flows(groups.groups.members[:, 0], kind, cluster)
-
-
-class _Key:
-    """Groups by identity: they are made once per mesh."""
-
-    __slots__ = ("groups",)
-
-    def __init__(self, groups: Groups) -> None:
-        self.groups = groups
-
-    def __hash__(self) -> int:
-        return id(self.groups)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.groups is self.groups
+def _copy_flows(groups: Same[Groups], kind: HostCopy, cluster: Cluster) -> Flows:
+    return copy_flows(groups.value.members[:, 0], kind, cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +139,7 @@ class Relations:
 
     def price(self, relation: int, kind: Collective, size_bytes: float) -> tuple[tuple[Price, ...], np.ndarray]:
         """(one price per shape, shape of each group)."""
-        key = _Key(self.groups[relation])
+        key = Same(self.groups[relation])
         shapes, index = _shapes(key, self.cluster)
         prices = []
         for number, shape in enumerate(shapes):
@@ -169,11 +155,14 @@ class Relations:
                 if measured is None
                 else measured.terms(shape, choice.algorithm, size_bytes)
             )
+            if self.calibration.network != 1.0:
+                factor = self.calibration.network
+                found = replace(found, latency_s=found.latency_s * factor, work_bytes=found.work_bytes * factor)
             prices.append(Price(found, used, comm_class))
         return tuple(prices), index
 
     def flows(self, relation: int) -> list[Flows]:
-        key = _Key(self.groups[relation])
+        key = Same(self.groups[relation])
         return [
             _copy_flows(key, kind, self.cluster)
             if isinstance(kind, HostCopy) or algorithm is None
@@ -190,16 +179,16 @@ class Relations:
 
     def group_of_rank(self, relation: int, num_ranks: int) -> np.ndarray:
         """int64[ranks]: the group of each rank (-1 outside); only for groups of sets."""
-        return _group_of_rank(_Key(self.groups[relation]), num_ranks)
+        return _group_of_rank(Same(self.groups[relation]), num_ranks)
 
     def key(self) -> tuple[object, ...]:
         """Equal for equal groups and algorithms, by which a folding is remembered."""
-        return tuple((_Key(g), tuple(f)) for g, f in zip(self.groups, self._flows, strict=True))
+        return tuple((Same(g), tuple(f)) for g, f in zip(self.groups, self._flows, strict=True))
 
 
 @lru_cache(maxsize=64)
-def _group_of_rank(key: _Key, num_ranks: int) -> np.ndarray:
-    members = key.groups.members
+def _group_of_rank(key: Same[Groups], num_ranks: int) -> np.ndarray:
+    members = key.value.members
     found = np.full(num_ranks, -1, np.int64)
     found[members.ravel()] = np.repeat(np.arange(len(members)), members.shape[1])
     return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+from proteus.identity import Same
 from proteus.model.graph import OpKind
 
 #: "what was handed over": stands for the step that made the block's input
@@ -70,8 +71,8 @@ class Phase:
 
 
 @lru_cache(maxsize=512)
-def _phases(key: _ProgramKey, is_split: bool) -> tuple[Phase, Phase, Phase]:
-    program = key.program
+def _phases(key: Same[BlockProgram], is_split: bool) -> tuple[Phase, Phase, Phase]:
+    program = key.value
     backward = (*program.recompute, *program.backward)
     inputs = set(program.inputs)
     grads = {v for v in (*program.output_grads, program.loss_grad) if v >= 0}
@@ -110,19 +111,6 @@ def _late(backward: Sequence[Instruction], handed: tuple[int, ...]) -> list[bool
     return late
 
 
-class _ProgramKey:
-    __slots__ = ("program",)
-
-    def __init__(self, program: BlockProgram) -> None:
-        self.program = program
-
-    def __hash__(self) -> int:
-        return id(self.program)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ProgramKey) and other.program is self.program
-
-
 def phases(program: BlockProgram, is_split: bool) -> tuple[Phase, Phase, Phase]:
     """Forward, backward and weight-gradient phase of a block.
 
@@ -132,7 +120,7 @@ def phases(program: BlockProgram, is_split: bool) -> tuple[Phase, Phase, Phase]:
         Whether the schedule runs weight gradients as actions of their own;
         else they are part of the backward and the third phase is empty.
     """
-    return _phases(_ProgramKey(program), is_split)
+    return _phases(Same(program), is_split)
 
 
 def reads(instruction: Instruction) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from proteus.compiler.chain import Chunk, op_global_sizes, op_sizes
 from proteus.compiler.layout import derived_dims
 from proteus.compiler.program import BlockProgram, Compute
 from proteus.compiler.rank_plan import RankPlan
+from proteus.identity import Same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], cluster: Cluste
         own = [chunk for chunk in chunks if chunk.rank == plan.rank]
         mesh, first = own[0].mesh, own[0].first_device
         programs = {id(link.program): link.program for chunk in own for link in chunk.links}
-        uneven = sorted({axis for program in programs.values() for axis in _uneven(_Key(program))})
+        uneven = sorted({axis for program in programs.values() for axis in _uneven(Same(program))})
         coordinates = mesh.coordinates()
         reduced = np.zeros_like(coordinates)
         reduced[:, uneven] = coordinates[:, uneven]
@@ -59,7 +60,7 @@ def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], cluster: Cluste
             signatures: dict[tuple[object, ...], int] = {}
             number = np.empty(len(keys), np.int64)
             for row, key in enumerate(map(tuple, keys.tolist())):
-                signature = tuple(_cached_sizes(_Key(program), key) for program in programs.values())
+                signature = tuple(_cached_sizes(Same(program), key) for program in programs.values())
                 if signature not in signatures:
                     signatures[signature] = len(plan_of)
                     plan_of.append(plan.rank)
@@ -94,26 +95,11 @@ def _uneven_axes(program: BlockProgram) -> set[int]:
     return found
 
 
-class _Key:
-    """Programs by identity: they are compiled once."""
-
-    __slots__ = ("program",)
-
-    def __init__(self, program: BlockProgram) -> None:
-        self.program = program
-
-    def __hash__(self) -> int:
-        return id(self.program)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.program is self.program
-
-
 @lru_cache(maxsize=512)
-def _uneven(key: _Key) -> frozenset[int]:
-    return frozenset(_uneven_axes(key.program))
+def _uneven(key: Same[BlockProgram]) -> frozenset[int]:
+    return frozenset(_uneven_axes(key.value))
 
 
 @lru_cache(maxsize=8192)
-def _cached_sizes(key: _Key, coordinate: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    return _sizes(key.program, coordinate)
+def _cached_sizes(key: Same[BlockProgram], coordinate: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    return _sizes(key.value, coordinate)

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from proteus.errors import StrategyError, unknown
+from proteus.identity import Same
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
 from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, Memory, Stage, Training
@@ -257,27 +258,12 @@ def padded_vocab(model: Model, multiple: int) -> tuple[Model, list[str]]:
     grown = -(-size // multiple) * multiple
     if grown == size:
         return model, []
-    return _resized(_Same(model), grown), [f"vocabulary padded from {size} to {grown}"]
-
-
-class _Same:
-    """A model compared by identity, so that growing it twice gives one model."""
-
-    __slots__ = ("model",)
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-
-    def __hash__(self) -> int:
-        return id(self.model)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.model is self.model
+    return _resized(Same(model), grown), [f"vocabulary padded from {size} to {grown}"]
 
 
 @lru_cache(maxsize=32)
-def _resized(same: _Same, vocab: int) -> Model:
-    return same.model.resized("vocab", vocab)
+def _resized(same: Same[Model], vocab: int) -> Model:
+    return same.value.resized("vocab", vocab)
 
 
 # -- what degrees a model can carry --------------------------------------------

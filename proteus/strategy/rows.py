@@ -18,7 +18,8 @@ def number_rows(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str]
         return len(rows) - 1
 
     root_config = own.get("", NodeConfig())
-    root = ids[("", "")] = add(-1, "", tree.model.name, "model", partition=_partition(root_config), memory=_memory(root_config))
+    says = {"partition": _partition(root_config), "memory": _memory(root_config)}
+    root = ids[("", "")] = add(-1, "", tree.model.name, "model", **says)
     parent, stage = root, -1
     several = len(tree.stages) > 1
     for run in tree.runs():

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proteus.errors import StrategyError, unknown
+from proteus.identity import Same
 from proteus.model.graph import Block, Model
 
 _RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
@@ -46,29 +47,14 @@ def segments_of(selector: str) -> tuple[str, ...]:
     return tuple(selector.split(".")) if selector else ()
 
 
-class _Same:
-    """A block compared by identity: a model's blocks are made once."""
-
-    __slots__ = ("block",)
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-
-    def __hash__(self) -> int:
-        return id(self.block)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.block is self.block
-
-
 def match_block(selector: str, block: Block) -> Match | None:
     """How `selector` meets `block`; None when it names no op of it."""
-    return _match(selector, _Same(block))
+    return _match(selector, Same(block))
 
 
 @lru_cache(maxsize=8192)
-def _match(selector: str, same: _Same) -> Match | None:
-    block = same.block
+def _match(selector: str, same: Same[Block]) -> Match | None:
+    block = same.value
     parts = segments_of(selector)
     own = block.name.split(".")
     if any(want not in ("*", have) for want, have in zip(parts, own, strict=False)):
