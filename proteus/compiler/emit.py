@@ -14,10 +14,11 @@ from proteus.compiler.chain import Chunk
 from proteus.compiler.fold import Folding, fold
 from proteus.compiler.graph import ExecutionGraph, RankClass, Transfer
 from proteus.compiler.memory import StaticMemory
-from proteus.compiler.price import Pricer, pricer
+from proteus.compiler.price import pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
-from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy, OpRow
+from proteus.compiler.segments import PlayedRank, SegmentTable
+from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy
 from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
@@ -108,7 +109,13 @@ class Emitter:
         kinds = variants(self.chunks, self.plans, self.cluster, self.num_ranks)
         folding = self._fold(kinds, fold)
         classes = self._classes(folding, kinds)
-        segments = _Segments(self, classes)
+        segments = SegmentTable(
+            self.plans,
+            classes,
+            self.cluster,
+            lambda gpu: pricer(gpu, self.precision, self.profile, self.calibration),
+            waits=self.profile.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1,
+        )
         ids = self._task_ids(folding, classes)
         patterns = PatternTable(self.relations, folding, self.cluster.link_capacity_Bps, sharing=sharing)
         num_sends = self._num_send_classes(folding) * self.schedule.num_micro_batches
@@ -188,14 +195,14 @@ class Emitter:
         start = kinds.of_rank.astype(np.int64) * (position.max() + 1) + position
         return _folded(_FoldKey(self.relations, start, is_folded))
 
-    def _classes(self, folding: Folding, kinds: Variants) -> list[_Class]:
+    def _classes(self, folding: Folding, kinds: Variants) -> list[PlayedRank]:
         found = []
         for device, multiplicity in zip(folding.representatives.tolist(), folding.multiplicity.tolist(), strict=True):
             number = int(kinds.of_rank[device])
-            found.append(_Class(device, multiplicity, kinds.plan[number], kinds.coordinate[number]))
+            found.append(PlayedRank(device, multiplicity, kinds.plan[number], kinds.coordinate[number]))
         return found
 
-    def _task_ids(self, folding: Folding, classes: Sequence[_Class]) -> _Ids:
+    def _task_ids(self, folding: Folding, classes: Sequence[PlayedRank]) -> _Ids:
         """Number the tasks: own steps of every class, shared ones with their first class."""
         sizes = [self.plans[rank.plan].num_steps for rank in classes]
         base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -251,10 +258,10 @@ class Emitter:
     def _fill(
         self,
         columns: _TaskColumns,
-        rank: _Class,
+        rank: PlayedRank,
         ids: np.ndarray,
         owns: np.ndarray | None,
-        segments: _Segments,
+        segments: SegmentTable,
         folding: Folding,
         patterns: PatternTable,
     ) -> None:
@@ -285,7 +292,7 @@ class Emitter:
         columns.release_s[where], columns.segment[where] = released, segment[at]
         columns.pattern[where], columns.op_class[where] = pattern[at], op_class[at]
 
-    def _row_price(self, row: int, rank: _Class, folding: Folding) -> tuple[Price, int]:
+    def _row_price(self, row: int, rank: PlayedRank, folding: Folding) -> tuple[Price, int]:
         relation = self.row_relation[row]
         prices, shape = self.row_prices[row]
         group = int(self.relations.group_of_rank(relation, self.num_ranks)[rank.device])
@@ -307,7 +314,7 @@ class Emitter:
         return sum(len(np.unique(classes[b.first : b.stop])) for b in self.boundaries)
 
     def _transfers(
-        self, columns: _TaskColumns, ids: _Ids, folding: Folding, classes: Sequence[_Class], patterns: PatternTable
+        self, columns: _TaskColumns, ids: _Ids, folding: Folding, classes: Sequence[PlayedRank], patterns: PatternTable
     ) -> list[Transfer]:
         found = []
         num_micro = self.schedule.num_micro_batches
@@ -332,7 +339,7 @@ class Emitter:
                 )  # fmt: skip
         return found
 
-    def _edges(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> np.ndarray:
+    def _edges(self, ids: _Ids, classes: Sequence[PlayedRank], transfers: Sequence[Transfer]) -> np.ndarray:
         found = []
         for number, rank in enumerate(classes):
             found.append(ids.of[number][self.plans[rank.plan].edges])
@@ -358,7 +365,7 @@ class Emitter:
                 found.append(np.stack([transfer.tasks[has], ids.of[transfer.source][then[has]]], axis=1))
         return np.concatenate(found) if found else np.empty((0, 2), np.int64)
 
-    def _streams(self, ids: _Ids, classes: Sequence[_Class], transfers: Sequence[Transfer]) -> _Streams:
+    def _streams(self, ids: _Ids, classes: Sequence[PlayedRank], transfers: Sequence[Transfer]) -> _Streams:
         tasks: list[np.ndarray] = []
         device: list[int] = []
         names: list[str] = []
@@ -377,7 +384,7 @@ class Emitter:
         ptr = np.concatenate([[0], np.cumsum([len(t) for t in tasks])]).astype(np.int32)
         return _Streams(ptr, np.concatenate(tasks).astype(np.int32), np.array(device, np.int32), tuple(names))
 
-    def _stands_for(self, classes: Sequence[_Class], folding: Folding) -> int:
+    def _stands_for(self, classes: Sequence[PlayedRank], folding: Folding) -> int:
         """Tasks of all ranks: computations of every rank, collectives of every group, all sends."""
         total = 0
         for rank in classes:
@@ -405,14 +412,6 @@ def _csr(rows: np.ndarray, values: np.ndarray, num_rows: int) -> tuple[np.ndarra
     ptr = np.zeros(num_rows + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=num_rows), out=ptr[1:])
     return ptr, values[order].astype(np.int32)
-
-
-@dataclass(slots=True, eq=False)
-class _Class:
-    device: int
-    multiplicity: int
-    plan: int
-    coordinate: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -470,61 +469,3 @@ class _TaskColumns:
         self.pattern[rows], self.op_class[rows] = pattern, op_class
         self.filled += count
         return np.arange(rows.start, rows.stop)
-
-
-class _Segments:
-    """The segment table: the segments of every class's plan, priced on its device."""
-
-    def __init__(self, emitter: Emitter, classes: Sequence[_Class]) -> None:
-        cluster = emitter.cluster
-        pricers: dict[str, Pricer] = {}
-        waits = emitter.profile.host_waits_for_transfers and emitter.tree.num_pipeline_ranks > 1
-        tables: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
-        sizes: list[int] = []
-        work: list[float] = []
-        op_class: list[int] = []
-        self.flop: list[float] = []
-        self.sigma: list[float] = []
-        self.rows: list[OpRow] = []
-        self.base: list[int] = []
-        self.host_s: list[np.ndarray] = []
-        self.number: dict[int, int] = {}
-        for number, rank in enumerate(classes):
-            self.number[id(rank)] = number
-            gpu = cluster.gpu(rank.device)
-            slow = float(cluster.device_slowdown[rank.device])
-            key = (rank.plan, rank.coordinate, gpu.name, slow)
-            if key not in tables:
-                prices = pricers.setdefault(
-                    gpu.name, pricer(gpu, emitter.precision, emitter.profile, emitter.calibration)
-                )
-                first = len(sizes)
-                host = []
-                for ops in emitter.plans[rank.plan].segments:
-                    launches, start = 0.0, len(work)
-                    for op in ops:
-                        price = (
-                            prices.total(op.kernels)
-                            if op.program is None or op.instruction is None
-                            else prices.price(op.program, op.instruction, rank.coordinate)
-                        )
-                        work.append(price.time_s * slow * op.share)
-                        op_class.append(int(price.compute_class))
-                        self.flop.append(price.flop * op.share)
-                        self.sigma.append(price.sigma)
-                        self.rows.append(op)
-                        launches += price.host_s
-                    if waits and launches > (device_s := sum(work[start:])) > 0.0:
-                        # the host was held at the last transfer: it cannot have launched ahead
-                        work[start:] = [time_s * launches / device_s for time_s in work[start:]]
-                    sizes.append(len(ops))
-                    host.append(launches)
-                tables[key] = (first, np.array(host))
-            base, host_s = tables[key]
-            self.base.append(base)
-            self.host_s.append(host_s)
-        self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        self.work_s = np.array(work, np.float64)
-        self.op_class = np.array(op_class, np.int16)
-        self.total_s = np.add.reduceat(self.work_s, self.ptr[:-1]) if len(sizes) else np.empty(0)
-        self.assumed = {line for prices in pricers.values() for line in prices.assumed}
