@@ -1,7 +1,7 @@
 """Collectives by kind and bytes equal those that PyTorch issues for the same plan.
 
-One process with PyTorch's fake process group; what differs on purpose is in
-docs/differences.md, and each line there has a test here.
+One process with PyTorch's fake process group; what differs on purpose is
+listed in docs/differences.md.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from proteus import placement
 from proteus.adapters.numeric.verification import count_collectives
 from proteus.compiler.chain import chain
 from proteus.compiler.compile import compile_tree
+from proteus.compiler.layout import local_chunk
 from proteus.compiler.program import BlockProgram, Instruction, Move, ProgramPhase
-from proteus.compiler.redistribute import group_bytes, plan
+from proteus.compiler.redistribute import group_bytes, plan, wire_bytes
 from proteus.mesh import Mesh
 from proteus.strategy import StrategyTree
 from tests.adapters.torch_traffic import Traffic, fake_world
@@ -231,3 +232,26 @@ def test_redistribute_on_one_axis(before: placement.Placement, after: placement.
         assert traffic.sent == {("all_gather", whole * 4): 1}
     else:
         assert ours == traffic.sent
+
+
+def test_redistribute_on_two_axes_sends_no_more() -> None:
+    """DTensor changes one axis after the other; the cheapest sequence never sends more, and less now and then."""
+    mesh, sizes, whole = Mesh((("x", 2), ("y", 2))), {"a": 8, "b": 12}, 8 * 12 * FP32
+    fewer = 0
+    with fake_world(4):
+        device_mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("x", "y"))
+        layouts = list(itertools.product(_PLACEMENTS, repeat=2))
+        for before, after in itertools.product(layouts, repeat=2):
+            if placement.Partial() in after:
+                continue
+            ours = sum(
+                wire_bytes(step.kind, group_bytes(step, whole, mesh), 2 ** len(step.axes))
+                for step in plan(("a", "b"), whole, before, after, mesh)
+            )
+            shape = [local_chunk(dim, size, before, mesh, (0, 0))[1] for dim, size in sizes.items()]
+            tensor = DTensor.from_local(torch.rand(shape), device_mesh, [_PLACEMENTS[p] for p in before])
+            with Traffic() as traffic:
+                tensor.redistribute(device_mesh, [_PLACEMENTS[p] for p in after])
+            assert ours <= traffic.wire_bytes, (before, after)
+            fewer += ours < traffic.wire_bytes
+    assert fewer

@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import _resolve_process_group
 from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from proteus.compiler.redistribute import wire_bytes
 
 #: PyTorch's op → (kind, whether its size is that of the output), functional and in place
 _KINDS = {
@@ -38,11 +41,15 @@ def fake_world(size: int) -> Iterator[None]:
 
 
 class Traffic(TorchDispatchMode):
-    """Counts collectives by (kind, bytes), sizes by the convention of NCCL."""
+    """Counts collectives by (kind, bytes), sizes by the convention of NCCL.
+
+    `wire_bytes` is what one rank sends by the ring algorithms (functional collectives only).
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.sent: Counter[tuple[str, int]] = Counter()
+        self.wire_bytes = 0.0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(issubclass(kind, DTensor) for kind in types):
@@ -57,7 +64,10 @@ class Traffic(TorchDispatchMode):
             else:
                 tensor = result if by_output else args[0]
             tensor = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
-            self.sent[(kind, tensor.numel() * tensor.element_size())] += 1
+            size = tensor.numel() * tensor.element_size()
+            self.sent[(kind, size)] += 1
+            if isinstance(args[-1], str):
+                self.wire_bytes += wire_bytes(kind, size, _resolve_process_group(args[-1]).size())
         elif "c10d" in name and not name.endswith(("wait_tensor", "_wrap_tensor_autograd")):
             raise AssertionError(f"a collective that is not counted: {name}")
         return result
