@@ -140,53 +140,78 @@ def writes(instruction: Instruction) -> tuple[int, ...]:
 
 
 def _steps(instructions: tuple[Instruction, ...], handed: set[int], outputs: tuple[int, ...]) -> Phase:
-    steps: list[Step] = []
-    rings: dict[int, range] = {}  # value → the steps that bring, or make, it piece by piece
-    made: dict[int, int] = dict.fromkeys(handed, PORT)
-    waited: set[int] = set()  # comm steps (or PORT) that the compute stream has waited for
-    last_compute = PORT  # before the first own computation: what the block before launched
-    is_open = False
+    stepper = _Stepper(handed)
     for index, instruction in enumerate(instructions):
         if isinstance(instruction, Move) and not instruction.step.is_local:
-            first, pieces = len(steps), max(1, instruction.pieces)
-            parts = rings.get(instruction.source, range(0)) if instruction.pieces else range(0)
-            source = made.get(instruction.source)
-            for piece in range(pieces):
-                # a piece of a gradient leaves when its part of the computation is done
-                is_last = piece == pieces - 1
-                ready = parts[piece] if len(parts) and not is_last else last_compute
-                preds = {ready} if source is None or (len(parts) and not is_last) else {ready, source}
-                steps.append(Step(True, [index], preds, 1.0 / pieces, is_last))
-            if instruction.pieces:
-                rings[instruction.target] = range(first, len(steps))
-            made[instruction.target] = len(steps) - 1
-            is_open = False
-            continue
-        need = {made[v] for v in reads(instruction) if v in made}
-        need = {s for s in need if s == PORT or steps[s].is_comm} - waited
-        ring = None
-        if isinstance(instruction, Compute) and instruction.op.kind is OpKind.ATTENTION:
-            ring = next((rings[v] for v in reads(instruction) if v in rings and made[v] in need), None)
+            stepper.move(index, instruction)
+        else:
+            stepper.compute(index, instruction)
+    made = tuple(stepper.made.get(v, PORT) for v in outputs if v >= 0)
+    return Phase(instructions=instructions, steps=tuple(stepper.steps), outputs=made)
+
+
+class _Stepper:
+    """Steps being made from instructions, in program order.
+
+    `made` is the step that makes each value; `rings` the steps that bring or
+    make one piece by piece; `waited` the collectives (and PORT) that the
+    compute stream has waited for.
+    """
+
+    def __init__(self, handed: set[int]) -> None:
+        self.steps: list[Step] = []
+        self.made: dict[int, int] = dict.fromkeys(handed, PORT)
+        self.rings: dict[int, range] = {}
+        self.waited: set[int] = set()
+        self.last_compute = PORT  # before the first own computation: what the block before launched
+        self.is_open = False
+
+    def move(self, index: int, move: Move) -> None:
+        """A collective: one step, or one per hop of a ring."""
+        first, hops = len(self.steps), max(1, move.pieces)
+        parts = self.rings.get(move.source, range(0)) if move.pieces else range(0)
+        for hop in range(hops):
+            is_last = hop == hops - 1
+            if parts and not is_last:
+                preds = {parts[hop]}  # a piece of a gradient leaves when its part of the computation is done
+            else:
+                preds = {self.last_compute, self.made.get(move.source, self.last_compute)}
+            self.steps.append(Step(True, [index], preds, 1.0 / hops, is_last))
+        if move.pieces:
+            self.rings[move.target] = range(first, len(self.steps))
+        self.made[move.target] = len(self.steps) - 1
+        self.is_open = False
+
+    def compute(self, index: int, instruction: Instruction) -> None:
+        """A computation: joins the run that is open unless it has to wait for something new."""
+        need = {self.made[v] for v in reads(instruction) if v in self.made}
+        need = {s for s in need if s == PORT or self.steps[s].is_comm} - self.waited
+        self.waited |= need
+        ring = self._ring(instruction, need)
         if ring is not None:
-            # the part on a rank's own piece starts at once, each other one when its piece has arrived
-            first, parts = len(steps), len(ring) + 1
-            for part in range(parts):
-                preds = need - {ring[-1]} if part == 0 else {ring[part - 1]}
-                steps.append(Step(False, [index], preds, 1.0 / parts, part == parts - 1))
-            waited |= need
-            is_open, last_compute = False, len(steps) - 1
-            for value in writes(instruction):
-                made[value] = last_compute
-                rings[value] = range(first, len(steps))
-            continue
-        if need or not is_open:
-            steps.append(Step(is_comm=False, preds=set(need)))
-            waited |= need
-            is_open = True
-            last_compute = len(steps) - 1
-        steps[-1].instructions.append(index)
+            self._go_round(index, instruction, need, ring)
+            return
+        if need or not self.is_open:
+            self.steps.append(Step(is_comm=False, preds=need))
+            self.is_open = True
+            self.last_compute = len(self.steps) - 1
+        self.steps[-1].instructions.append(index)
         for value in writes(instruction):
-            made[value] = len(steps) - 1
-    return Phase(
-        instructions=instructions, steps=tuple(steps), outputs=tuple(made.get(v, PORT) for v in outputs if v >= 0)
-    )
+            self.made[value] = len(self.steps) - 1
+
+    def _ring(self, instruction: Instruction, need: set[int]) -> range | None:
+        """The hops that bring keys and values to an attention that has not waited for them yet."""
+        if not isinstance(instruction, Compute) or instruction.op.kind is not OpKind.ATTENTION:
+            return None
+        return next((self.rings[v] for v in reads(instruction) if v in self.rings and self.made[v] in need), None)
+
+    def _go_round(self, index: int, instruction: Instruction, need: set[int], ring: range) -> None:
+        """One part on a rank's own piece at once, and one for each piece when it has arrived."""
+        first, parts = len(self.steps), len(ring) + 1
+        for part in range(parts):
+            preds = {ring[part - 1]} if part else need - {ring[-1]}
+            self.steps.append(Step(False, [index], preds, 1.0 / parts, part == parts - 1))
+        self.is_open, self.last_compute = False, len(self.steps) - 1
+        for value in writes(instruction):
+            self.made[value] = self.last_compute
+            self.rings[value] = range(first, len(self.steps))

@@ -17,6 +17,7 @@ import numpy as np
 from proteus.compiler.chain import Chunk
 from proteus.compiler.layout import Layout, gradient_of, local_chunk
 from proteus.mesh import Mesh
+from proteus.placement import Shard
 from proteus.strategy.schedules.plan import F
 from proteus.units import DTYPE_BYTES
 
@@ -100,7 +101,7 @@ def transfer_pairs(before: Chunk, after: Chunk, kind: int, activation_bytes: flo
 
 def _same(handed: Handed) -> bool:
     names = dict(zip(handed.dims_after, handed.dims_before, strict=True))
-    renamed = tuple(type(p)(names[p.dim]) if hasattr(p, "dim") else p for p in handed.after)
+    renamed = tuple(Shard(names[p.dim]) if isinstance(p, Shard) else p for p in handed.after)
     return renamed == handed.before
 
 
@@ -113,7 +114,9 @@ def largest_bytes(handed: Handed, mesh: Mesh) -> float:
     return float(np.prod(sizes, dtype=np.int64)) * handed.element_bytes
 
 
-def _boxes(dims: tuple[str, ...], shape: tuple[int, ...], layout: Layout, mesh: Mesh) -> list[tuple[tuple[int, int], ...]]:
+def _boxes(
+    dims: tuple[str, ...], shape: tuple[int, ...], layout: Layout, mesh: Mesh
+) -> list[tuple[tuple[int, int], ...]]:
     return [
         tuple(local_chunk(dim, size, layout, mesh, tuple(c)) for dim, size in zip(dims, shape, strict=True))
         for c in mesh.coordinates().tolist()
@@ -136,11 +139,7 @@ def pieces(handed: Handed, source_mesh: Mesh, target_mesh: Mesh, is_forward: boo
     found = []
     for target, need in enumerate(want):
         for box in holders:
-            common = tuple(
-                (max(a, c), min(a + b, c + d) - max(a, c)) for (a, b), (c, d) in zip(box, need, strict=True)
-            )
+            common = tuple((max(a, c), min(a + b, c + d) - max(a, c)) for (a, b), (c, d) in zip(box, need, strict=True))
             if all(length > 0 for _, length in common):
                 found.append(Piece(next(turn[box]), target, common))
     return tuple(found)
-
-
