@@ -53,7 +53,7 @@ format: setup
 	@$(BIN)/ruff check --fix .
 
 notebooks: setup
-	@$(BIN)/python tools/run_notebooks.py $(ARGS)
+	@$(BIN)/python tools/refresh_notebooks.py $(ARGS)
 
 bench: $(VENV)/.for-users
 	@$(BIN)/proteus bench $(ARGS)
