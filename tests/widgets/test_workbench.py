@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import proteus as pt
@@ -82,14 +83,68 @@ def test_node_marks_spans_and_links_and_opens_its_editors(bench: Workbench) -> N
 
 def test_edit_in_the_tree(bench: Workbench) -> None:
     row = next(row for row in bench.session.rows if row.label == "fc1")
-    say(bench.tree, type="edit", path=row.path, field="recompute", value="full")
+    say(bench.tree, type="edit", paths=[row.path], field="recompute", value="full")
     assert dict(bench.session.tree.configs)[row.path].recompute == "full"
-    say(bench.tree, type="edit", path=row.path, field="partition.ffn", value="nonsense")
+    say(bench.tree, type="edit", paths=[row.path], field="partition.ffn", value="nonsense")
     assert bench.tree.failed and "nonsense" in bench.tree.message
 
 
+def test_several_nodes_are_edited_as_one_step(bench: Workbench) -> None:
+    names = ("fc1", "fc2")
+    rows = [next(row for row in bench.session.rows if row.label == name) for name in names]
+    say(bench.tree, type="edit", paths=[rows[0].path], field="recompute", value="full")
+    say(bench.tree, type="select", what="node", id=rows[0].id, others=[rows[1].id, 10**6])
+    assert (bench.tree.selected, bench.tree.others) == (rows[0].id, [rows[1].id])
+    lit = np.frombuffer(bench.timeline.lit["nodes"], "u1")
+    assert lit[[row.id for row in rows]].all() and lit.sum() == 2
+    fields = {editor["field"]: editor for editor in bench.tree.editors}
+    assert "partition.ffn" in fields  # both have it; what only one has is not offered
+    assert fields["recompute"]["options"][0]["reason"] == "they differ"
+    say(bench.tree, type="edit", paths=[row.path for row in rows], field="recompute", value="full")
+    assert all(dict(bench.session.tree.configs)[row.path].recompute == "full" for row in rows)
+    bench.session.undo()
+    assert [row.path in dict(bench.session.tree.configs) for row in rows] == [True, False]
+
+
+def test_an_edit_that_one_node_refuses_changes_none(bench: Workbench) -> None:
+    before = bench.session.moment
+    rows = [row for row in bench.session.rows if row.label in ("fc1", "softmax", "ln1") and row.kind == "op"][:2]
+    say(bench.tree, type="edit", paths=[row.path for row in rows], field="partition.ffn", value="nonsense")
+    assert bench.tree.failed and bench.session.moment == before
+
+
+def test_the_cursor_shows_the_links_of_its_time(bench: Workbench) -> None:
+    over_the_step = bench.topology.use
+    spans = bench.session.result.spans
+    span = int((spans.pattern >= 0).nonzero()[0][0])
+    link = int(spans.links_of(span)[0])
+    say(bench.topology, type="select", what="link", id=link)
+    say(bench.timeline, type="cursor", at_s=float(spans.start_s[span] + 0.7 * spans.duration_s[span]))
+    assert bench.topology.caption.startswith("link use at")
+    assert bench.topology.use != over_the_step
+    assert "used at" in bench.topology.info[0] and "each flow gets" in bench.topology.info[1]
+    say(bench.timeline, type="cursor", at_s=None)
+    assert bench.topology.use == over_the_step and bench.topology.caption == "link use over the step"
+
+
+def test_folded_devices_name_their_ranks(wire: Wire, small_tree: pt.StrategyTree) -> None:
+    tree = pt.StrategyTree(small_tree.model).parallelize(dp=16, tp=2, global_batch=32)
+    bench = Workbench(tree, pt.clusters.load("dgx-a100", nodes=4))
+    members = bench.timeline.data["members"]
+    for lane in bench.timeline.data["lanes"]:
+        ranks = members.get(str(lane["device"]), [lane["device"]])
+        assert ranks[0] == lane["device"] and len(ranks) == lane["multiplicity"]
+    assert sum(len(ranks) for ranks in members.values()) == 32
+
+
 def test_malformed_messages_are_ignored(bench: Workbench, wire: Wire) -> None:
-    for message in ({}, {"type": "select"}, {"type": "select", "what": "span", "id": "x"}, {"type": "edit", "path": 3}):
+    for message in (
+        {},
+        {"type": "select"},
+        {"type": "select", "what": "span", "id": "x"},
+        {"type": "edit", "paths": 3},
+        {"type": "edit", "paths": [3], "field": "x", "value": 1},
+    ):
         for view in (bench.timeline, bench.topology, bench.tree, bench.controls, bench.headline, bench.why):
             say(view, **message)
     assert wire == []
@@ -154,7 +209,7 @@ def test_names_are_escaped_in_html(bench: Workbench) -> None:
 
 def test_charts_have_text_for_those_who_cannot_see_them(bench: Workbench) -> None:
     bench.tabs.selected_index = 1
-    assert len(bench.charts.items) == 3
+    assert len(bench.charts.items) == 4
     assert all(item["alt"] for item in bench.charts.items)
 
 

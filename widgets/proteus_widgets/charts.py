@@ -13,7 +13,7 @@ from proteus_widgets.session import Session
 
 
 class Charts(anywidget.AnyWidget):
-    """Memory, time and link charts; see ``docs/views/charts.md``.
+    """Memory, time, link and roofline charts; see ``docs/views/charts.md``.
 
     Bokeh is only imported, and its JavaScript only sent, once the charts are shown.
     """
@@ -62,5 +62,6 @@ def chart_items(result: Any, *, dark: bool) -> list[dict[str, Any]]:
         (figures.memory, "Memory by owner over the step"),
         (figures.breakdown, "Time of each device by what it does"),
         (figures.links, "Use of links by kind"),
+        (figures.roofline, "Speed of the operators below the roof of the GPU"),
     )
     return [{"figure": json_item(draw(result), theme=look), "alt": alt} for draw, alt in charts]

@@ -15,6 +15,8 @@ from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES
 from proteus.strategy.select import match_block
 
 INHERIT = ""
+#: value of a field on which several nodes differ
+DIFFER = "~"
 
 
 def ops_at(tree: StrategyTree, path: str) -> list[Op]:
@@ -89,6 +91,33 @@ def editors(tree: StrategyTree, row: TreeRow, own: NodeConfig) -> list[dict[str,
     found.append({"field": "recompute", "label": "recompute", "value": own.recompute or INHERIT, "options": recompute})
     if any(op.kind.value in ("linear", "embedding", "conv2d", "embedding_bag") for op in ops_at(tree, row.path)):
         found += [_memory_editor(tree, role, own, effective) for role in TENSOR_ROLES if role != "activation"]
+    return found
+
+
+def common(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Editors of several nodes at once: the fields that all have, with what is possible for all.
+
+    A field on which they differ begins with a value that says so and cannot be picked.
+    """
+    if len(each) < 2:
+        return each[0] if each else []
+    found = []
+    for editor in each[0]:
+        same = [next((other for other in one if other["field"] == editor["field"]), None) for one in each]
+        if any(other is None for other in same):
+            continue
+        options = []
+        for option in editor["options"]:
+            twins = [{o["value"]: o for o in other["options"]}.get(option["value"]) for other in same if other]
+            if all(twins):
+                reason = next((twin["reason"] for twin in twins if twin and twin.get("reason")), "")
+                label = "as inherited" if option["value"] == INHERIT else option["label"]
+                options.append({**option, "label": label, "reason": reason})
+        value = editor["value"]
+        if any(other and other["value"] != value for other in same):
+            value = DIFFER
+            options.insert(0, {"value": DIFFER, "label": "several", "reason": "they differ"})
+        found.append({**editor, "value": value, "options": options})
     return found
 
 

@@ -21,7 +21,7 @@ from proteus_widgets.assets import module, style
 from proteus_widgets.columns import buffer
 from proteus_widgets.explain import why
 from proteus_widgets.facts import memory_verdict, metrics
-from proteus_widgets.reading import busy_by_device, critical_mask, first_link, memory_tracks, node_shares
+from proteus_widgets.reading import busy_by_device, critical_mask, first_link, members, memory_tracks, node_shares
 from proteus_widgets.selection import NOTHING
 from proteus_widgets.timeline import Timeline
 from proteus_widgets.topology import TopologyView
@@ -96,7 +96,9 @@ def _state(result: Result) -> dict[str, Any]:
     spans, rows = result.spans, result.tree.rows()
     first = first_link(result)
     timeline, topology, tree = Timeline(), TopologyView(), TreeView()
-    timeline.show_whole(spans, result.step_time_s, memory=memory_tracks(result), critical=critical_mask(result))
+    timeline.show_whole(
+        spans, result.step_time_s, memory=memory_tracks(result), critical=critical_mask(result), members=members(result)
+    )
     timeline.light(NOTHING)
     topology.show(result.cluster, result.link_utilisation, busy_by_device(result), first)
     topology.closable = False

@@ -11,7 +11,8 @@ from bokeh.themes import Theme
 
 from proteus.cluster.kinds import LinkKind
 from proteus.units import GiB
-from proteus_widgets.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, YELLOW
+from proteus_widgets.palette import BLUE, GREEN, GREY, LOOKS, ORANGE, PURPLE, SKY, VERMILION, YELLOW
+from proteus_widgets.roofline import roofline as roofline_of
 
 if TYPE_CHECKING:
     from bokeh.plotting import figure as Figure
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 OWNERS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY)
 MOST_DEVICES = 64  # more rows than this cannot be told apart
 MS = 1e3
+TERA = 1e12
+#: diameters of the operators in the roofline [px]: the least, and what is added for all the time of the step
+DOT, DOT_FOR_ALL = 7.0, 26.0
 
 
 def theme(*, dark: bool) -> Theme:
@@ -132,6 +136,50 @@ def links(result: Result) -> Figure:
     plot.yaxis.formatter = NumeralTickFormatter(format="0 %")
     plot.xgrid.grid_line_color = None
     plot.add_tools(HoverTool(tooltips=[("", "@kind"), ("busiest", "@busiest{0.0 %}"), ("mean", "@mean{0.0 %}")]))
+    _legend_outside(plot)
+    return plot
+
+
+def roofline(result: Result) -> Figure:
+    """Operators below the roof of the GPU, as large as the time that they take."""
+    found = roofline_of(result)
+    plot = _figure(
+        f"Roofline of {found.gpu}",
+        x_axis_type="log",
+        y_axis_type="log",
+        x_axis_label="FLOP per byte of memory traffic",
+        y_axis_label="TFLOP/s",
+    )
+    ridge = found.peak_flops / found.memory_Bps
+    intensities = [point.intensity for point in found.points]
+    edges = np.array([min([*intensities, ridge]) / 2.0, ridge, max([*intensities, ridge]) * 2.0])
+    roof = np.minimum(edges * found.memory_Bps, found.peak_flops) / TERA
+    plot.line(edges, roof, color=VERMILION, line_width=2, legend_label="roof")
+    for kind in sorted({point.kind for point in found.points}):
+        points = [point for point in found.points if point.kind == kind]
+        columns: dict[str, Any] = {
+            "name": [point.name for point in points],
+            "intensity": [point.intensity for point in points],
+            "flops": [point.flops / TERA for point in points],
+            "of_roof": [point.flops / min(found.peak_flops, point.intensity * found.memory_Bps) for point in points],
+            "share": [point.share for point in points],
+            "size": [DOT + DOT_FOR_ALL * point.share**0.5 for point in points],
+        }
+        look = LOOKS[kind]
+        plot.scatter(
+            x="intensity",
+            y="flops",
+            size="size",
+            color=look.colour,
+            alpha=0.75,
+            marker="diamond" if look.hatch else "circle",
+            legend_label=look.label,
+            source=ColumnDataSource(columns),
+            name="ops",
+        )
+    tips = [("", "@name"), ("intensity", "@intensity{0,0.0} FLOP/B"), ("speed", "@flops{0.0} TFLOP/s")]
+    tips += [("of the roof", "@of_roof{0 %}"), ("share of compute time", "@share{0.0 %}")]
+    plot.add_tools(HoverTool(tooltips=tips, renderers=plot.select(name="ops")))
     _legend_outside(plot)
     return plot
 

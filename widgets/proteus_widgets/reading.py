@@ -33,6 +33,16 @@ def busy_by_device(result: Result) -> dict[int, float]:
     return {device: busy[first] for device, first in enumerate(shown)}
 
 
+def members(result: Result) -> dict[int, list[int]]:
+    """The ranks that each shown device stands for, itself first."""
+    folding = result.graph.folding
+    order = np.argsort(folding.rank_class, kind="stable")
+    ends = np.searchsorted(folding.rank_class[order], np.arange(1, len(folding.representatives)))
+    return {
+        int(first): ranks.tolist() for first, ranks in zip(folding.representatives, np.split(order, ends), strict=True)
+    }
+
+
 def first_link(result: Result) -> np.ndarray:
     """int64[links of the cluster]: the first link that is used just as this one; itself when it is not used.
 

@@ -22,10 +22,11 @@ What = Literal["span", "link", "node"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What the user picked: a span, a link or a tree row, by id."""
+    """What the user picked: a span, a link or a tree row, by id; `others` are more rows of the same kind."""
 
     what: What
     id: int
+    others: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class Lit:
     ----------
     span, node
         The selected span and the tree row to mark, or -1.
+    others
+        More tree rows to mark.
     links
         Links to mark; of links that folding made one class, the first.
     nodes, patterns
@@ -45,6 +48,7 @@ class Lit:
 
     span: int = -1
     node: int = -1
+    others: tuple[int, ...] = ()
     links: tuple[int, ...] = ()
     nodes: np.ndarray | None = None
     patterns: np.ndarray | None = None
@@ -94,9 +98,10 @@ def light(selection: Selection | None, spans: Spans, parents: Sequence[int], fir
         case Selection("link", link) if 0 <= link < len(first_link):
             first = int(first_link[link])
             return Lit(links=(first,), patterns=patterns_crossing(spans, first))
-        case Selection("node", node) if 0 <= node < len(parents):
-            nodes = subtree(parents, node)
-            return Lit(node=node, links=links_of_nodes(spans, nodes), nodes=nodes)
+        case Selection("node", node, others) if 0 <= node < len(parents):
+            others = tuple(row for row in others if 0 <= row < len(parents) and row != node)
+            nodes = np.logical_or.reduce([subtree(parents, row) for row in (node, *others)])
+            return Lit(node=node, others=others, links=links_of_nodes(spans, nodes), nodes=nodes)
         case _:
             return NOTHING
 

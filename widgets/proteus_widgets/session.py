@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -153,8 +153,8 @@ class Session(t.HasTraits):
         """
         return self._now(lambda moment: self._changed(moment, changes))
 
-    def edit(self, path: str, name: str, value: Any) -> bool:
-        """Change one field of one tree node now; see :mod:`proteus_widgets.editors`."""
+    def edit(self, path: str | Sequence[str], name: str, value: Any) -> bool:
+        """Change one field of one tree node (or of several, as one step) now; see :mod:`proteus_widgets.editors`."""
         return self._now(lambda moment: self._edited(moment, path, name, value))
 
     def request(self, **changes: Any) -> None:
@@ -174,7 +174,7 @@ class Session(t.HasTraits):
 
         self._soon(change)
 
-    def request_edit(self, path: str, name: str, value: Any) -> None:
+    def request_edit(self, path: str | Sequence[str], name: str, value: Any) -> None:
         """As :meth:`edit`, without waiting."""
         self._soon(lambda moment: self._edited(moment, path, name, value))
 
@@ -217,7 +217,12 @@ class Session(t.HasTraits):
         settings = follow(new.settings, names, devices)
         return replace(new, settings=repair(settings, new.model, devices) if own else settings)
 
-    def _edited(self, moment: Moment, path: str, name: str, value: Any) -> Moment:
+    def _edited(self, moment: Moment, path: str | Sequence[str], name: str, value: Any) -> Moment:
+        for one in [path] if isinstance(path, str) else path:
+            moment = self._edited_one(moment, one, name, value)
+        return moment
+
+    def _edited_one(self, moment: Moment, path: str, name: str, value: Any) -> Moment:
         with context(path or "model"):
             config = edited(moment.edit(path), name, value)
         others = tuple((at, said) for at, said in moment.edits if at != path)
@@ -353,9 +358,9 @@ class Session(t.HasTraits):
 
     # -- selection
 
-    def select(self, what: str, at: int) -> None:
-        """Select a span, link or node by id; a negative id selects nothing."""
-        selection = Selection(what, at) if at >= 0 else None  # type: ignore[arg-type]
+    def select(self, what: str, at: int, others: Sequence[int] = ()) -> None:
+        """Select a span, link or node by id (and `others` with it); a negative id selects nothing."""
+        selection = Selection(what, at, tuple(others)) if at >= 0 else None  # type: ignore[arg-type]
         lit = light(selection, self.result.spans, [row.parent for row in self.rows], first_link(self.result))
         with self.hold_trait_notifications():
             self.selection = selection if lit is not NOTHING else None

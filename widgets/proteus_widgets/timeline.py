@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,9 @@ ZOOMED = 0.99  # a view of less than this share of the step is a chosen place
 class Timeline(anywidget.AnyWidget):
     """Canvas timeline; see ``docs/views/timeline.md``.
 
-    It shows what :meth:`show` is given and reports picks through `on_select`;
-    it never changes its own selection, so two views cannot chase each other.
+    It shows what :meth:`show` is given, reports picks through `on_select` and
+    the time under the pointer through `on_cursor` (None when it has left); it
+    never changes its own selection, so two views cannot chase each other.
     """
 
     _esm = module("timeline/timeline.js")
@@ -43,16 +44,21 @@ class Timeline(anywidget.AnyWidget):
     extent_s = t.Float(0.0).tag(sync=True)
     probe = t.Unicode("timeline").tag(sync=True)
 
-    def __init__(self, on_select: Callable[[int], None] | None = None, **traits: Any) -> None:
+    def __init__(
+        self,
+        on_select: Callable[[int], None] | None = None,
+        on_cursor: Callable[[float | None], None] | None = None,
+        **traits: Any,
+    ) -> None:
         super().__init__(**traits)
-        self._select = on_select
+        self._select, self._cursor = on_select, on_cursor
         self._detail: Detail | None = None
         self._frame: dict[str, Any] = {}
         self._critical: np.ndarray | None = None
         self._wants_critical = False
         self._makespan_s = 0.0
         self._window = Window(from_s=0.0, to_s=0.0, first_lane=0, last_lane=FIRST_LANES, pixels=FIRST_PIXELS)
-        self._rev = 0
+        self._rev = self._shows = 0
         self.on_msg(self._receive)
 
     def show(
@@ -63,6 +69,7 @@ class Timeline(anywidget.AnyWidget):
         memory: Sequence[MemoryTrack] = (),
         critical: Callable[[], np.ndarray] | None = None,
         arrows: Callable[[int], list[dict[str, float]]] | None = None,
+        members: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
         """Show a result.
 
@@ -79,7 +86,10 @@ class Timeline(anywidget.AnyWidget):
             asked for when the user wants to see it.
         arrows
             Gives the arrows of a selected span.
+        members
+            All devices that a shown device stands for, itself included.
         """
+        self._shows += 1
         self._spans = spans
         self._ask_critical, self._critical = critical, None
         self._arrows = arrows
@@ -88,9 +98,11 @@ class Timeline(anywidget.AnyWidget):
             "names": list(spans.names),
             "makespan_s": makespan_s,
             "total": len(spans),
+            "show": self._shows,
             "has_critical": critical is not None,
             "kinds_present": np.unique(spans.kind).tolist(),
             "memory": [track.message() for track in memory],
+            "members": {str(device): list(ranks) for device, ranks in (members or {}).items() if len(ranks) > 1},
         }
         self._detail = Detail(spans, makespan_s) if len(spans) > WHOLE_LIMIT else None
         if self._detail is not None:
@@ -111,9 +123,10 @@ class Timeline(anywidget.AnyWidget):
         *,
         memory: Sequence[MemoryTrack],
         critical: np.ndarray,
+        members: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
         """Show a result without a kernel to ask later: all spans, and the critical path with them."""
-        self.show(spans, makespan_s, memory=memory, critical=lambda: critical)
+        self.show(spans, makespan_s, memory=memory, critical=lambda: critical, members=members)
         self._detail, self._wants_critical = None, True
         self._post()
 
@@ -150,6 +163,8 @@ class Timeline(anywidget.AnyWidget):
         match message:
             case {"type": "select", "what": "span", "id": int(span)} if self._select:
                 self._select(span)
+            case {"type": "cursor", "at_s": (float() | int() | None) as at_s} if self._cursor:
+                self._cursor(at_s)
             case {"type": "critical", "on": bool(on)}:
                 self._wants_critical = on
                 self._post()

@@ -10,15 +10,11 @@ import numpy as np
 import traitlets as t
 
 from proteus.cluster import Cluster
-from proteus.result.spans import SpanKind, Spans
 from proteus.units import format_seconds
 from proteus_widgets.assets import module, style
 from proteus_widgets.layout import COLLAPSE_BEYOND, Picture, picture
-from proteus_widgets.palette import LOOKS
-from proteus_widgets.selection import patterns_crossing
 
-#: lines of the table under the picture that names who uses a link
-MOST_FLOWS = 5
+OVER_THE_STEP = "link use over the step"
 
 
 class TopologyView(anywidget.AnyWidget):
@@ -33,7 +29,7 @@ class TopologyView(anywidget.AnyWidget):
     lit = t.List(t.Int()).tag(sync=True)
     selected = t.Int(-1).tag(sync=True)
     info = t.List(t.Unicode()).tag(sync=True)
-    caption = t.Unicode("link use over the step").tag(sync=True)
+    caption = t.Unicode(OVER_THE_STEP).tag(sync=True)
     closable = t.Bool(False).tag(sync=True)
 
     def __init__(self, on_select: Callable[[int], None] | None = None, **traits: Any) -> None:
@@ -82,6 +78,13 @@ class TopologyView(anywidget.AnyWidget):
             self.lit = sorted(link for link in drawn if int(self._first[link]) in wanted)
             self.selected, self.info = selected, info
 
+    def show_moment(self, time_s: float | None, utilisation: np.ndarray) -> None:
+        """Colour the links by their use at a moment, or (None) over the step."""
+        self._utilisation = utilisation
+        with self.hold_sync():
+            self.caption = OVER_THE_STEP if time_s is None else f"link use at {format_seconds(time_s)}"
+            self._draw()
+
     def _draw(self) -> None:
         assert self._cluster is not None
         if self._layout is None:
@@ -99,25 +102,3 @@ class TopologyView(anywidget.AnyWidget):
                 self._layout = None
                 with self.hold_sync():
                     self._draw()
-
-
-def flows_on(spans: Spans, cluster: Cluster, link: int, first: int, utilisation: float) -> list[str]:
-    """Who uses `link`: its name and rate, then the operations with most time on it.
-
-    `first` is the first link that is used alike, the one that spans name.
-    """
-    a, b = cluster.link_ends(link)
-    head = f"{a} → {b} · {cluster.link_capacity_Bps[link] / 1e9:.4g} GB/s · {utilisation:.1%} used"
-    mask = patterns_crossing(spans, first)
-    rows = np.flatnonzero((spans.pattern >= 0) & mask[np.maximum(spans.pattern, 0)])
-    if not len(rows):
-        return [head, "no operation crosses it"]
-    key = spans.name_id[rows].astype(np.int64) * len(SpanKind) + spans.kind[rows]
-    kinds, inverse, count = np.unique(key, return_inverse=True, return_counts=True)
-    time = np.bincount(inverse, weights=spans.duration_s[rows])
-    lines = [
-        f"{spans.names[kinds[i] // len(SpanKind)]} ({LOOKS[SpanKind(int(kinds[i] % len(SpanKind)))].label}): "
-        f"{count[i]:,} ×, {format_seconds(float(time[i]))} together"
-        for i in np.argsort(-time)[:MOST_FLOWS]
-    ]
-    return [head, *lines]

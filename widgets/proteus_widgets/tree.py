@@ -29,8 +29,8 @@ def row_message(row: TreeRow) -> dict[str, Any]:
 class TreeView(anywidget.AnyWidget):
     """Tree editor; see ``docs/views/tree.md``.
 
-    Reports picks through `on_select` (row id, -1 for none) and edits through
-    `on_edit` (path, field, value); what changed comes back through :meth:`show`.
+    Reports picks through `on_select` (row id, -1 for none, and more rows picked
+    with it) and edits through `on_edit` (paths, field, value); what changed comes back through :meth:`show`.
     """
 
     _esm = module("tree/tree.js")
@@ -39,14 +39,15 @@ class TreeView(anywidget.AnyWidget):
     rows = t.List(t.Dict()).tag(sync=True)
     shares = t.List(t.Float()).tag(sync=True)
     selected = t.Int(-1).tag(sync=True)
+    others = t.List(t.Int()).tag(sync=True)
     editors = t.List(t.Dict()).tag(sync=True)
     message = t.Unicode("").tag(sync=True)
     failed = t.Bool(False).tag(sync=True)
 
     def __init__(
         self,
-        on_select: Callable[[int], None] | None = None,
-        on_edit: Callable[[str, str, Any], None] | None = None,
+        on_select: Callable[[int, list[int]], None] | None = None,
+        on_edit: Callable[[list[str], str, Any], None] | None = None,
         **traits: Any,
     ) -> None:
         super().__init__(**traits)
@@ -65,7 +66,9 @@ class TreeView(anywidget.AnyWidget):
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
         match message:
-            case {"type": "select", "what": "node", "id": int(row)} if self._select:
-                self._select(row)
-            case {"type": "edit", "path": str(path), "field": str(name), "value": value} if self._edit:
-                self._edit(path, name, value)
+            case {"type": "select", "what": "node", "id": int(row), **more} if self._select:
+                others = more.get("others") or []
+                self._select(row, [other for other in others if isinstance(other, int)])
+            case {"type": "edit", "paths": [*paths], "field": str(name), "value": value} if self._edit:
+                if paths and all(isinstance(path, str) for path in paths):
+                    self._edit(paths, name, value)

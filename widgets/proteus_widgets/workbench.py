@@ -14,13 +14,22 @@ from proteus_widgets.charts import Charts
 from proteus_widgets.code import Code
 from proteus_widgets.compare import Compare
 from proteus_widgets.controls import Controls
-from proteus_widgets.editors import editors
+from proteus_widgets.editors import common, editors
 from proteus_widgets.headline import Headline
-from proteus_widgets.reading import arrows, busy_by_device, critical_mask, first_link, memory_tracks, node_shares
+from proteus_widgets.reading import (
+    arrows,
+    busy_by_device,
+    critical_mask,
+    first_link,
+    members,
+    memory_tracks,
+    node_shares,
+)
 from proteus_widgets.selection import Lit
 from proteus_widgets.session import Session
+from proteus_widgets.sharing import Sharing
 from proteus_widgets.timeline import Timeline
-from proteus_widgets.topology import TopologyView, flows_on
+from proteus_widgets.topology import OVER_THE_STEP, TopologyView
 from proteus_widgets.tree import TreeView
 from proteus_widgets.why import Why
 
@@ -61,9 +70,9 @@ class Workbench(w.VBox):
         self.session = session
         self.headline = Headline(session)
         self.controls = Controls(session, on_price=self._price)
-        self.tree = TreeView(lambda row: session.select("node", row), session.request_edit)
+        self.tree = TreeView(lambda row, others: session.select("node", row, others), session.request_edit)
         self.topology = TopologyView(lambda link: session.select("link", link))
-        self.timeline = Timeline(lambda span: session.select("span", span))
+        self.timeline = Timeline(lambda span: session.select("span", span), self._moment)
         self.why, self.charts, self.compare, self.code = Why(session), Charts(session), Compare(session), Code(session)
         self.tree.layout = w.Layout(flex=TREE_FLEX, min_width="0")
         self.topology.layout = w.Layout(flex=TOPOLOGY_FLEX, min_width="0")
@@ -97,8 +106,11 @@ class Workbench(w.VBox):
             memory=memory_tracks(result),
             critical=lambda: critical_mask(result),
             arrows=lambda span: arrows(result, span),
+            members=members(result),
         )
+        self._sharing, self._cursor_s = Sharing(result), None
         self.headline.show()
+        self.topology.caption = OVER_THE_STEP
         self.topology.show(session.cluster, result.link_utilisation, busy_by_device(result), first_link(result))
         self.tree.show(session.rows, node_shares(result, session.rows))
         self._lit()
@@ -111,21 +123,26 @@ class Workbench(w.VBox):
         picked = session.selection.id if session.selection and session.selection.what == "link" else -1
         self.topology.light(lit.links, picked, self._info(picked))
         with self.tree.hold_sync():
-            self.tree.selected = lit.node
+            self.tree.selected, self.tree.others = lit.node, list(lit.others)
             self.tree.editors = self._editors(lit)
 
     def _info(self, link: int) -> list[str]:
-        if link < 0:
-            return []
-        result = self.session.result
-        first = int(first_link(result)[link])
-        return flows_on(result.spans, self.session.cluster, link, first, float(result.link_utilisation[link]))
+        return self._sharing.describe(link, self._cursor_s) if link >= 0 else []
+
+    def _moment(self, time_s: float | None) -> None:
+        """The cursor of the timeline stands at a time: the topology shows the use of then."""
+        self._cursor_s = time_s
+        use = self.session.result.link_utilisation if time_s is None else self._sharing.use_at(time_s)
+        with self.topology.hold_sync():
+            self.topology.show_moment(time_s, use)
+            self.topology.info = self._info(self.topology.selected)
 
     def _editors(self, lit: Lit) -> list[dict[str, Any]]:
         if lit.node < 0:
             return []
-        row = self.session.rows[lit.node]
-        return editors(self.session.tree, row, self.session.moment.edit(row.path))
+        session = self.session
+        rows = [session.rows[at] for at in (lit.node, *lit.others)]
+        return common([editors(session.tree, row, session.moment.edit(row.path)) for row in rows])
 
     def _said(self, _change: Any = None) -> None:
         self.headline.state()

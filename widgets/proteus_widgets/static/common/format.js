@@ -15,3 +15,15 @@ export const bytes = (value, digits = 4) => scaled(value, BYTES, digits);
 export const bandwidth = (value) => scaled(value, BANDWIDTH, 4);
 export const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
 export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+// Rising numbers with runs drawn together: 0-3, 8, 10-11; cut off where it gets long.
+export function ranges(numbers, most = 12) {
+  const runs = [];
+  for (const number of numbers) {
+    const last = runs.at(-1);
+    if (last && number === last[1] + 1) last[1] = number;
+    else runs.push([number, number]);
+  }
+  const words = runs.slice(0, most).map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`));
+  return words.join(", ") + (runs.length > most ? ", …" : "");
+}

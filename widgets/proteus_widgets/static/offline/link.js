@@ -27,7 +27,7 @@ export class Linker {
     if (id < 0) this.show({});
     else if (what === "span") this.show({ span: id, node: this.node[id], links: this.linksOf([this.pattern[id]]) });
     else if (what === "link") this.selectLink(id);
-    else this.selectNode(id);
+    else this.selectNodes([id, ...(message.others ?? [])]);
   }
 
   linksOf(patterns) {
@@ -43,12 +43,13 @@ export class Linker {
     this.show({ link, links: new Set([first]), patterns });
   }
 
-  selectNode(node) {
+  selectNodes(picked) {
     const nodes = new Uint8Array(this.parents.length);
-    this.parents.forEach((parent, row) => { nodes[row] = row === node || (parent >= 0 && nodes[parent]) ? 1 : 0; });
+    this.parents.forEach((parent, row) => { nodes[row] = picked.includes(row) || (parent >= 0 && nodes[parent]) ? 1 : 0; });
     const patterns = new Set();
     for (let i = 0; i < this.node.length; i++) if (nodes[this.node[i]]) patterns.add(this.pattern[i]);
-    this.show({ node, nodes, links: this.linksOf(patterns) });
+    const [node, ...others] = picked;
+    this.show({ node, others, nodes, links: this.linksOf(patterns) });
   }
 
   describe(span) {
@@ -61,13 +62,14 @@ export class Linker {
     return { id: span, lane, start_s: this.start[span], duration_s: this.duration[span], text };
   }
 
-  show({ span = -1, node = -1, link = -1, links = new Set(), nodes, patterns }) {
+  show({ span = -1, node = -1, others = [], link = -1, links = new Set(), nodes, patterns }) {
     const view = (mask) => mask && new DataView(mask.buffer);
     const { timeline, topology, tree } = this.models;
     timeline.set("lit", { nodes: view(nodes), patterns: view(patterns) });
     timeline.set("span", this.describe(span));
     topology.set("selected", link);
     topology.set("lit", [...this.firstLink].filter(([, first]) => links.has(first)).map(([own]) => own));
+    tree.set("others", others);
     tree.set("selected", node);
   }
 }

@@ -17,6 +17,8 @@ export function listen(canvas, view) {
     home: () => view.move(() => viewport.fit()),
     m: () => view.measureSelected(),
     c: () => view.toggleCritical(),
+    u: () => view.unfoldSelected(),
+    t: () => view.hold(),
     n: () => view.nextMatch(1),
     p: () => view.nextMatch(-1),
     "/": () => view.focusSearch(),

@@ -128,7 +128,7 @@ export function paintGutter(ctx, rows, viewport, theme) {
       ctx.font = `600 11px ${theme.family}`;
       ctx.fillStyle = theme.text;
       ctx.textAlign = "left";
-      const copies = row.multiplicity > 1 ? ` ×${row.multiplicity}` : "";
+      const copies = row.multiplicity < 2 ? "" : row.unfolded ? (row.copy ? "" : " ▾") : ` ×${row.multiplicity} ▸`;
       ctx.fillText(clipped(ctx, row.label + copies, left - 72), 6, y + row.height / 2 + 0.5);
     }
     ctx.font = `${row.height >= 14 ? 10 : 9}px ${theme.family}`;
@@ -211,6 +211,19 @@ export function paintArrows(ctx, arrows, rowOfLane, viewport, theme) {
     ctx.lineTo(x1 - 6, y1 + 3.5);
     ctx.fill();
   }
+}
+
+export function paintCursor(ctx, time, viewport, theme) {
+  if (time === null || time < viewport.from || time > viewport.to) return;
+  const x = Math.round(viewport.x(time)) + 0.5;
+  ctx.strokeStyle = theme.text;
+  ctx.lineWidth = 1;
+  ctx.globalAlpha = 0.55;
+  ctx.beginPath();
+  ctx.moveTo(x, viewport.axis);
+  ctx.lineTo(x, viewport.height);
+  ctx.stroke();
+  ctx.globalAlpha = 1;
 }
 
 export function paintMeasure(ctx, range, viewport, theme) {

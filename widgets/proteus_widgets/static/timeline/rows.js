@@ -1,25 +1,38 @@
 // Where each row stands: one group per device, its compute stream tall, its other streams slim.
+// A device that stands for others unfolds into all of them: rows that show the same lanes again.
 
 const HEIGHT = { compute: 18, memory: 26 };
 const SLIM = 9;
 const GAP = 8;
 
-export function layoutRows(lanes, memoryDevices) {
+export function layoutRows(lanes, memoryDevices, members = {}, unfolded = new Set()) {
   const rows = [];
   let y = 4;
-  lanes.forEach((lane, index) => {
-    const first = index === 0 || lanes[index - 1].device !== lane.device;
-    if (first && index) y += GAP;
-    const height = HEIGHT[lane.stream] ?? SLIM;
-    rows.push({ type: "lane", lane: index, device: lane.device, first, y, height, stream: lane.stream, label: lane.label, multiplicity: lane.multiplicity });
-    y += height + 2;
-    const last = index === lanes.length - 1 || lanes[index + 1].device !== lane.device;
-    if (last && memoryDevices.has(lane.device)) {
-      rows.push({ type: "memory", device: lane.device, first: false, y, height: HEIGHT.memory, stream: "memory", label: "", multiplicity: lane.multiplicity });
-      y += HEIGHT.memory + 2;
+  for (const group of groups(lanes)) {
+    const { device, multiplicity } = group[0];
+    const ranks = unfolded.has(device) ? members[device] : [device];
+    for (const rank of ranks) {
+      if (rows.length) y += GAP;
+      const common = { device, rank, copy: rank !== device, label: `GPU ${rank}`, multiplicity, unfolded: ranks.length > 1 };
+      const put = (row, height) => {
+        rows.push({ ...common, ...row, y, height });
+        y += height + 2;
+      };
+      group.forEach(({ stream, index }, i) => put({ type: "lane", lane: index, stream, first: i === 0 }, HEIGHT[stream] ?? SLIM));
+      if (memoryDevices.has(device)) put({ type: "memory", stream: "memory", first: false }, HEIGHT.memory);
     }
-  });
+  }
   return { rows, height: y + 4 };
+}
+
+// Neighbouring lanes of one device.
+function groups(lanes) {
+  const found = [];
+  lanes.forEach((lane, index) => {
+    if (!index || lanes[index - 1].device !== lane.device) found.push([]);
+    found.at(-1).push({ ...lane, index });
+  });
+  return found;
 }
 
 export function visibleRows(rows, top, bottom) {

@@ -4,6 +4,7 @@ import { column, lowerBound } from "../common/columns.js";
 export class Frame {
   constructor(data) {
     this.rev = data.rev;
+    this.show = data.show; // which result it is of
     this.total = data.total;
     this.lod = data.lod;
     this.makespan = data.makespan_s;

@@ -1,6 +1,6 @@
 import { h, prepare, uniqueId, watch } from "../common/dom.js";
 import { column } from "../common/columns.js";
-import { bytes, seconds } from "../common/format.js";
+import { bytes, ranges, seconds } from "../common/format.js";
 import { onTheme, themeColours } from "../common/theme.js";
 import { probe } from "../common/probe.js";
 import { createTip } from "../common/tip.js";
@@ -10,10 +10,11 @@ import { Viewport } from "./viewport.js";
 import { layoutRows, rowAt, visibleRows } from "./rows.js";
 import { createToolbar } from "./toolbar.js";
 import { listen } from "./input.js";
-import { fillBoxes, fillHatches, hatch, paintArrows, paintAxis, paintGrid, paintGutter, paintMeasure, paintMemory, strokeBoxes, ticks, writeLabels } from "./paint.js";
+import { fillBoxes, fillHatches, hatch, paintArrows, paintAxis, paintCursor, paintGrid, paintGutter, paintMeasure, paintMemory, strokeBoxes, ticks, writeLabels } from "./paint.js";
 
-const HELP = "W and S zoom, A and D pan, arrow keys step through spans and rows, F focuses the selected span, 0 shows the whole step, M measures, C shows the critical path, slash searches, Escape clears.";
+const HELP = "W and S zoom, A and D pan, arrow keys step through spans and rows, F focuses the selected span, 0 shows the whole step, M measures, C shows the critical path, slash searches, U unfolds the ranks that a device stands for, T holds the time of the selected span for the topology, Escape clears.";
 const DIMMED = 0.16;
+const CURSOR_MS = 50; // the kernel is told at most so often where the pointer is
 
 class TimelineView {
   constructor(model, el) {
@@ -29,6 +30,8 @@ class TimelineView {
     this.query = "";
     this.range = null;
     this.critical = false;
+    this.unfolded = new Set(); // devices whose ranks all have rows
+    this.cursor = { pointer: null, held: null, told: null }; // times [s]
     this.requested = 0;
     this.asked = null; // the selection that the kernel has not confirmed yet
     const help = h("p", { class: "pt-visually-hidden", id: uniqueId("help") }, HELP);
@@ -48,16 +51,40 @@ class TimelineView {
   load() {
     const data = this.model.get("data");
     if (!data?.start) return;
+    if (data.show !== this.frame?.show) this.cursor = { pointer: null, held: null, told: null };
     this.frame = new Frame(data);
     this.asked = null;
     this.tracks = new Map((data.memory ?? []).map((track) => [track.device, { ...track, time: column(track.time, Float64Array), live: column(track.live, Float64Array) }]));
-    this.rows = layoutRows(this.frame.lanes, this.tracks);
-    this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane").map((row) => [row.lane, row]));
+    this.arrange();
     this.viewport.setExtent(Math.max(data.makespan_s, this.model.get("extent_s")));
-    this.viewport.scroll(0, this.rows.height);
     this.toolbar.show(new Set(data.kinds_present));
     this.toolbar.critical(this.critical, data.has_critical);
     this.light();
+  }
+
+  arrange() {
+    this.rows = layoutRows(this.frame.lanes, this.tracks, this.members, this.unfolded);
+    this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane" && !row.copy).map((row) => [row.lane, row]));
+    this.viewport.scroll(0, this.rows.height);
+    probe(this.model.get("probe"), { rows: this.rows.rows.length });
+  }
+
+  get members() { return this.model.get("data").members ?? {}; }
+
+  // Show all ranks that a device stands for, or only the device again.
+  unfold(device) {
+    const ranks = this.members[device];
+    if (!ranks) return;
+    const folds = this.unfolded.delete(device);
+    if (!folds) this.unfolded.add(device);
+    this.arrange();
+    this.moved();
+    this.live.textContent = folds ? `GPU ${device} stands for ${ranks.length} ranks again` : `GPU ${device} and the ${ranks.length - 1} ranks with the same times: ${ranges(ranks)}`;
+  }
+
+  unfoldSelected() {
+    const span = this.model.get("span");
+    this.unfold(span?.id >= 0 ? this.frame.lanes[span.lane].device : this.frame?.lanes[0].device);
   }
 
   light() {
@@ -139,6 +166,7 @@ class TimelineView {
     paintArrows(ctx, this.model.get("span")?.arrows ?? [], this.rowOfLane, viewport, theme);
     paintGutter(ctx, shown, viewport, theme);
     paintAxis(ctx, viewport, theme, times);
+    paintCursor(ctx, this.cursor.pointer ?? this.cursor.held, viewport, theme);
     if (this.range) paintMeasure(ctx, this.range, viewport, theme);
     probe(this.model.get("probe"), { draw_ms: performance.now() - begun, drawn: boxes.drawn, n: frame.length, total: frame.total, rev: frame.rev, lod: frame.lod, from: viewport.from, to: viewport.to });
   }
@@ -206,7 +234,7 @@ class TimelineView {
     const half = (viewport.to - viewport.from) / 2;
     const lanes = visibleRows(this.rows.rows, viewport.top - 120, viewport.top + viewport.height + 120).filter((row) => row.type === "lane");
     if (!lanes.length) return;
-    this.model.send({ type: "need", from_s: viewport.from - half, to_s: viewport.to + half, first_lane: lanes[0].lane, last_lane: lanes.at(-1).lane + 1, pixels: Math.round((viewport.width - viewport.left) * 2) });
+    this.model.send({ type: "need", from_s: viewport.from - half, to_s: viewport.to + half, first_lane: Math.min(...lanes.map((row) => row.lane)), last_lane: Math.max(...lanes.map((row) => row.lane)) + 1, pixels: Math.round((viewport.width - viewport.left) * 2) });
   }
 
   scroll(by) {
@@ -227,8 +255,11 @@ class TimelineView {
   }
 
   hover(x, y) {
+    const { viewport, frame } = this;
+    const time = viewport.time(x);
+    this.point(frame && x >= viewport.left && time >= 0 && time <= frame.makespan ? time : null);
     const hit = this.hit(x, y);
-    const lines = hit && this.describe(hit, this.viewport.time(x));
+    const lines = hit ? this.describe(hit, time) : this.describeGutter(x, y);
     if (lines) this.tip.show(lines, x, y);
     else this.tip.hide();
   }
@@ -241,9 +272,50 @@ class TimelineView {
       return [`${bytes(track.live[Math.max(i, 0)])} in use`, `capacity ${bytes(track.capacity)}`, `at ${seconds(time)}`];
     }
     if (span < 0) return null;
+    const shared = row.copy ? `same times as GPU ${row.device}` : "";
     const micro = frame.microOf(span) >= 0 ? ` · micro-batch ${frame.microOf(span)}` : "";
-    const copies = row.multiplicity > 1 ? ` · stands for ${row.multiplicity} ranks` : "";
-    return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`];
+    const copies = row.multiplicity > 1 && !row.unfolded ? ` · stands for ${row.multiplicity} ranks` : "";
+    return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`, shared];
+  }
+
+  describeGutter(x, y) {
+    const row = this.gutterRow(x, y);
+    const ranks = row && this.members[row.device];
+    return ranks ? [`${ranks.length} ranks with the same times`, `GPU ${ranges(ranks)}`, `click to ${row.unfolded ? "fold" : "unfold"}`] : null;
+  }
+
+  gutterRow(x, y) {
+    const { viewport } = this;
+    return this.frame && x >= 0 && x < viewport.left && y >= viewport.axis ? rowAt(this.rows.rows, y - viewport.axis + viewport.top) : null;
+  }
+
+  // The time under the pointer (or the one that is held): the kernel shows the links as they are used then.
+  point(time) {
+    if (time === this.cursor.pointer) return;
+    this.cursor.pointer = time;
+    this.ask();
+    this.tell();
+  }
+
+  hold() {
+    const span = this.model.get("span");
+    const { cursor, viewport } = this;
+    const time = span?.id >= 0 ? span.start_s + span.duration_s / 2 : (viewport.from + viewport.to) / 2;
+    cursor.held = cursor.held === time ? null : time;
+    this.live.textContent = cursor.held === null ? "link use over the step" : `link use at ${seconds(time)}`;
+    this.ask();
+    this.tell();
+  }
+
+  tell() {
+    const { cursor } = this;
+    this.tellingCursor ||= setTimeout(() => {
+      this.tellingCursor = 0;
+      const time = cursor.pointer ?? cursor.held;
+      if (cursor !== this.cursor || time === cursor.told) return;
+      cursor.told = time;
+      this.model.send({ type: "cursor", at_s: time });
+    }, CURSOR_MS);
   }
 
   // Keys may come faster than the kernel answers: the next step goes on from what was asked for last.
@@ -253,6 +325,8 @@ class TimelineView {
   }
 
   pick(x, y) {
+    const row = this.gutterRow(x, y);
+    if (row) return this.unfold(row.device);
     const hit = this.hit(x, y);
     this.select(hit && hit.span >= 0 ? this.frame.idOf(hit.span) : -1);
   }
@@ -298,6 +372,8 @@ class TimelineView {
 
   clear() {
     this.range = null;
+    this.cursor.held = null;
+    this.tell();
     if (this.only >= 0) this.filter(this.only);
     this.select(-1);
     this.ask();
@@ -357,6 +433,7 @@ function render({ model, el }) {
     sizes.disconnect();
     cancelAnimationFrame(view.requested);
     clearTimeout(view.telling);
+    clearTimeout(view.tellingCursor);
   };
 }
 

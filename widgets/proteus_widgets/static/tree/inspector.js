@@ -1,6 +1,6 @@
 import { h } from "../common/dom.js";
 
-// The editors of the selected row, beneath the tree: what the node says, and what it may say.
+// The editors of the selected rows, beneath the tree: what the node says, and what it may say.
 // `editors`: [{field, label, value, options: [{value, label, reason}]} | {field, label, value, text: true}]
 export function createInspector(edit, back) {
   const title = h("div", { class: "pt-inspector-title" });
@@ -33,12 +33,15 @@ export function createInspector(edit, back) {
   return {
     element,
     focus: () => fields.querySelector("select, input, button")?.focus(),
-    show(row, editors) {
+    show(rows, editors) {
+      const row = rows[0];
       const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
       element.hidden = !row;
       if (!row) return;
-      title.textContent = row.path || row.label;
+      const name = (one) => one.path || one.label;
+      title.textContent = rows.length > 1 ? `${rows.length} nodes: ${rows.map(name).join(", ")}` : name(row);
       facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "as its parent says";
+      if (rows.length > 1) facts.textContent = editors.length ? "an edit is made to all of them" : "they have no field in common";
       fields.replaceChildren(...editors.map((editor) => {
         const label = h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), editor.options ? choice(editor) : entry(editor));
         return label;

@@ -3,7 +3,7 @@ import { probe } from "../common/probe.js";
 import { createInspector } from "./inspector.js";
 
 // A WAI-ARIA tree with one tab stop. Arrows move, Home and End jump, Space selects, Enter edits,
-// typing letters jumps to a label. Python validates every edit and sends the rows back.
+// typing letters jumps to a label. Ctrl adds a row to the selection, Shift extends it. Python validates every edit and sends the rows back.
 
 class TreeView {
   constructor(model, el) {
@@ -12,7 +12,7 @@ class TreeView {
     this.current = 0;
     this.items = new Map(); // row id -> li
     this.stem = uniqueId("row");
-    this.list = h("ul", { role: "tree", "aria-label": "Strategy tree", class: "pt-tree-list" });
+    this.list = h("ul", { role: "tree", "aria-label": "Strategy tree", "aria-multiselectable": "true", class: "pt-tree-list" });
     this.search = h("input", { type: "search", class: "pt-search", placeholder: "Find a node", "aria-label": "Find a node in the tree" });
     this.status = h("div", { class: "pt-status", role: "status" });
     this.inspector = createInspector((field, value) => this.edit(field, value), () => this.focus(this.current));
@@ -120,14 +120,40 @@ class TreeView {
     li.querySelector(".pt-row").scrollIntoView({ block: "nearest" });
   }
 
+  // The selected rows: what was picked last comes first, its editors are shown.
+  picked() {
+    return [this.model.get("selected"), ...(this.model.get("others") ?? [])].filter((id) => id >= 0 && this.rows[id]);
+  }
+
   select(id) {
     this.focus(id);
-    this.model.send({ type: "select", what: "node", id: this.model.get("selected") === id ? -1 : id });
+    this.anchor = id;
+    const alone = this.picked().length === 1 && this.picked()[0] === id;
+    this.send(alone ? [] : [id]);
+  }
+
+  add(id) {
+    this.focus(id);
+    this.anchor = id;
+    const picked = this.picked();
+    this.send(picked.includes(id) ? picked.filter((other) => other !== id) : [id, ...picked]);
+  }
+
+  extend(id) {
+    const shown = this.visible().map((row) => row.id);
+    this.anchor = shown.includes(this.anchor) ? this.anchor : this.current;
+    const [from, to] = [shown.indexOf(this.anchor), shown.indexOf(id)].sort((a, b) => a - b);
+    this.focus(id);
+    this.send([id, ...shown.slice(from, to + 1).filter((other) => other !== id)]);
+  }
+
+  send([id = -1, ...others]) {
+    this.model.send({ type: "select", what: "node", id, others });
   }
 
   edit(field, value) {
-    const row = this.rows[this.model.get("selected")];
-    if (row) this.model.send({ type: "edit", path: row.path, field, value });
+    const paths = this.picked().map((id) => this.rows[id].path);
+    if (paths.length) this.model.send({ type: "edit", paths, field, value });
   }
 
   click(event) {
@@ -135,16 +161,28 @@ class TreeView {
     if (!li) return;
     const id = Number(li.dataset.id);
     if (event.target.classList.contains("pt-twist")) this.toggle(id);
+    else if (event.shiftKey) this.extend(id);
+    else if (event.ctrlKey || event.metaKey) this.add(id);
     else this.select(id);
   }
 
   key(event) {
     const li = event.target.closest("[role=treeitem]");
-    if (!li || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!li || event.altKey) return;
     const id = Number(li.dataset.id);
+    if (event.ctrlKey || event.metaKey) {
+      if (event.key !== " ") return;
+      this.add(id);
+      return taken(event);
+    }
     const shown = this.visible().map((row) => row.id);
     const at = shown.indexOf(id);
     const kids = this.children.get(id);
+    const next = { ArrowDown: shown[at + 1], ArrowUp: shown[at - 1] }[event.key];
+    if (event.shiftKey && next !== undefined) {
+      this.extend(next);
+      return taken(event);
+    }
     switch (event.key) {
       case "ArrowDown": this.focus(shown[at + 1]); break;
       case "ArrowUp": this.focus(shown[at - 1]); break;
@@ -155,7 +193,7 @@ class TreeView {
       case "*": this.children.get(this.rows[id].parent)?.forEach((kid) => this.toggle(kid, true)); break;
       case " ": this.select(id); break;
       case "Enter": case "F2": if (this.model.get("selected") === id) this.inspector.focus(); else { this.editNext = true; this.select(id); } break;
-      case "Escape": this.model.send({ type: "select", what: "node", id: -1 }); break;
+      case "Escape": this.send([]); break;
       default: if (!this.typeAhead(event.key, shown, at)) return;
     }
     taken(event);
@@ -190,16 +228,21 @@ class TreeView {
       for (let id = this.rows[selected]?.parent ?? -1; id >= 0; id = this.rows[id].parent) above.unshift(id);
       above.forEach((id) => this.toggle(id, true));
     }
-    this.items.forEach((li, id) => li.setAttribute("aria-selected", String(id === selected)));
+    const picked = new Set(this.picked());
+    this.items.forEach((li, id) => li.setAttribute("aria-selected", String(picked.has(id))));
     const li = this.items.get(selected);
     if (li && move) scrollWithin(this.list, li.querySelector(".pt-row"));
-    this.inspector.show(this.rows[selected] ?? null, this.model.get("editors"));
-    probe("tree", { selected });
+    this.inspect();
+    probe("tree", { selected, picked: [...picked] });
+  }
+
+  inspect() {
+    if (this.rows) this.inspector.show(this.picked().map((id) => this.rows[id]), this.model.get("editors"));
   }
 
   editors() {
     const selected = this.model.get("selected");
-    this.inspector.show(this.rows?.[selected] ?? null, this.model.get("editors"));
+    this.inspect();
     if (this.editNext && selected === this.current) this.inspector.focus();
     this.editNext = false;
   }
@@ -224,6 +267,7 @@ function render({ model, el }) {
     rows: () => view.load(),
     shares: () => view.rows && view.build(),
     selected: () => view.mark(),
+    others: () => view.mark(),
     editors: () => view.editors(),
     message: () => view.say(),
     failed: () => view.say(),
