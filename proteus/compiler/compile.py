@@ -13,6 +13,7 @@ import numpy as np
 
 from proteus.cluster import Cluster
 from proteus.compiler.chain import Chunk, chain
+from proteus.compiler.check_stages import check_stages
 from proteus.compiler.emit import Emitter
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
@@ -26,6 +27,7 @@ from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
 from proteus.placement import Shard
+from proteus.strategy.config import Memory
 from proteus.strategy.schedule import parse_grid, plan, validate
 from proteus.strategy.schedules.plan import Plan
 from proteus.strategy.tree import StrategyTree
@@ -84,6 +86,12 @@ def compile_tree(
 
 def schedule_of(tree: StrategyTree) -> Plan:
     """The pipeline plan of a tree."""
+    found = _plan(tree)
+    check_stages(tree, found)
+    return found
+
+
+def _plan(tree: StrategyTree) -> Plan:
     config = tree.schedule
     if config.grid is not None:
         found = validate(parse_grid(config.grid))
@@ -143,7 +151,7 @@ def _check_tied(
     for what, here, there in (
         ("partition", _places(state, chunk), _places(owner, owner_chunk)),
         ("axes of gradient sums", _sums(state), _sums(owner) if beside else _sums(state)),
-        ("memory", state.kept, owner.kept),
+        ("memory", _memory(state), _memory(owner)),
     ):
         if here != there:
             raise StrategyError(
@@ -155,6 +163,14 @@ def _places(state: ParameterState, chunk: Chunk) -> tuple[str, ...]:
     """The layout of a parameter with its dims numbered: tied ones may name them differently."""
     dims = _dims(state, chunk)
     return tuple(f"S({dims.index(p.dim)})" if isinstance(p, Shard) else repr(p) for p in state.parameter.layout)
+
+
+def _memory(state: ParameterState) -> tuple[str, ...]:
+    """How its parameter, gradient and optimizer state are kept, as the tree prints it."""
+    return tuple(
+        f"{role}={Memory(state.kept[role], offload=role in state.offloaded)!r}"
+        for role in ("parameter", "gradient", "optimizer")
+    )
 
 
 def _sums(state: ParameterState) -> tuple[str, ...]:

@@ -70,7 +70,11 @@ def output_grad_layout(block: Block, op: Op, operand: Operand, cut: Cut) -> Layo
     """What the backward of the op needs of an output's gradient."""
     return tuple(
         _shard_or(
-            block, op, operand, dim, Replicate() if dim is None or op.dims[dim].role is Role.REDUCTION else Partial("sum")
+            block,
+            op,
+            operand,
+            dim,
+            Replicate() if dim is None or op.dims[dim].role is Role.REDUCTION else Partial("sum"),
         )
         for dim in cut
     )
@@ -78,9 +82,7 @@ def output_grad_layout(block: Block, op: Op, operand: Operand, cut: Cut) -> Layo
 
 def input_grad_layout(block: Block, op: Op, operand: Operand, cut: Cut) -> Layout:
     """What the backward of the op makes of an input's gradient."""
-    return tuple(
-        _shard_or(block, op, operand, dim, Replicate() if dim is None else Partial("sum")) for dim in cut
-    )
+    return tuple(_shard_or(block, op, operand, dim, Replicate() if dim is None else Partial("sum")) for dim in cut)
 
 
 def _shard_or(block: Block, op: Op, operand: Operand, cut_dim: str | None, other: Placement) -> Placement:

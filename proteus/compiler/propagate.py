@@ -124,7 +124,9 @@ def _check_sizes(block: Block, op: Op, cut: list[str | None], mesh: Mesh, sizes:
             raise StrategyError(f"{op.name}: {axes} cuts {dim}={size} into {degree} parts; possible: 1 to {size}")
         if dim in followed and size % degree:
             possible = ", ".join(str(n) for n in range(1, size + 1) if size % n == 0)
-            raise StrategyError(f"{op.name}: {axes} cuts {dim}={size} into {degree} unequal parts; possible: {possible}")
+            raise StrategyError(
+                f"{op.name}: {axes} cuts {dim}={size} into {degree} unequal parts; possible: {possible}"
+            )
 
 
 def _check_derived(block: Block, cuts: Mapping[str, Cut], mesh: Mesh) -> None:

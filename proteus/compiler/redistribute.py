@@ -13,9 +13,9 @@ several axes cut, only the innermost ones can be gathered or exchanged.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import combinations
 from typing import Literal
 
@@ -62,7 +62,7 @@ def wire_bytes(kind: StepKind, size_bytes: float, degree: int) -> float:
     return {"all_reduce": 2 * share, "slice": 0.0, "mask": 0.0}.get(kind, share)
 
 
-@cache
+@lru_cache(maxsize=8192)
 def plan(
     dims: tuple[str, ...],
     shape_bytes: float,
@@ -154,11 +154,18 @@ def _moves(dims: tuple[str, ...], layout: Layout, goal: Layout) -> list[Step]:
             after = _replace(layout, subset, Replicate())
             moves.append(Step("all_reduce", subset, layout, after, reduce=op))
             wanted = {goal[a] for a in subset}
-            if op == "sum" and len(wanted) == 1 and isinstance(target := next(iter(wanted)), Shard):
-                if _may_cut(layout, subset, target.dim):
-                    moves.append(
-                        Step("reduce_scatter", subset, layout, _replace(layout, subset, target), dim=target.dim, reduce=op)
+            target = next(iter(wanted)) if len(wanted) == 1 and op == "sum" else None
+            if isinstance(target, Shard) and _may_cut(layout, subset, target.dim):
+                moves.append(
+                    Step(
+                        "reduce_scatter",
+                        subset,
+                        layout,
+                        _replace(layout, subset, target),
+                        dim=target.dim,
+                        reduce=op,
                     )
+                )
     for dim in dims:
         axes = _axes_of(layout, dim)
         for size in range(1, len(axes) + 1):

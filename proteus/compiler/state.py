@@ -159,7 +159,10 @@ def is_held(state: ParameterState, links: Iterable[Link]) -> bool:
     """Whether the parameter takes memory of its own: a tied copy beside its owner does not."""
     path = state.parameter.tied_to
     return path is None or not any(
-        path == f"{link.run.block.path(link.copy)}.{p.name}" for link in links for p in link.program.parameters if not p.tied_to
+        path == f"{link.run.block.path(link.copy)}.{p.name}"
+        for link in links
+        for p in link.program.parameters
+        if not p.tied_to
     )
 
 
@@ -198,13 +201,13 @@ def _state(program: BlockProgram, parameter: Parameter, config: NodeConfig) -> P
     memory: Mapping[TensorRole, Memory] = config.memory or {}
     kept: dict[TensorRole, tuple[str, ...]] = {}
     for role in ("parameter", "gradient", "optimizer"):
-        axes = memory[role].axes if role in memory else ()  # type: ignore[index]
-        kept[role] = tuple(n for n in mesh.names if n in axes and n in whole and mesh.degree(n) > 1)  # type: ignore[index]
+        axes = memory[role].axes if role in memory else ()
+        kept[role] = tuple(n for n in mesh.names if n in axes and n in whole and mesh.degree(n) > 1)
     extra = [name for name in kept["gradient"] if name not in kept["optimizer"]]
     if extra and parameter.gradient >= 0:
         raise StrategyError(
-            f"{program.block.name}.{parameter.name}: its gradient is kept cut over {extra[0]!r}, its optimizer state is "
-            f"not; cut the optimizer state over {', '.join(kept['gradient'])} too"
+            f"{program.block.name}.{parameter.name}: its gradient is kept cut over {extra[0]!r}, its optimizer "
+            f"state is not; cut the optimizer state over {', '.join(kept['gradient'])} too"
         )
     return ParameterState(
         parameter=parameter,
@@ -216,7 +219,7 @@ def _state(program: BlockProgram, parameter: Parameter, config: NodeConfig) -> P
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _cached(key: _LinkKey) -> tuple[ParameterState, ...]:
     return link_states(key.link)
 
