@@ -22,22 +22,24 @@ _SHORT = {
 }
 
 
-def show(program: BlockProgram) -> str:
+def show(program: BlockProgram, ops: Iterable[str] | None = None) -> str:
     """The instructions of a block, forward, recomputed and backward.
 
-    Gradients are written ``d x``; a computation shows which mesh axis cuts
+    Only of the ops named in `ops` when given.  Gradients are written ``d x``; a computation shows which mesh axis cuts
     which dim, a move the layouts and the size by the convention of
     ``costs.collectives``.
     """
+    wanted = None if ops is None else set(ops)
     lines = [f"{program.block.name} on {program.mesh!r}"]
     for title, instructions in (
         ("forward", program.forward),
         ("recompute", program.recompute),
         ("backward", program.backward),
     ):
-        if instructions:
+        found = [i for i in instructions if wanted is None or i.op.name in wanted]
+        if found:
             lines.append(title)
-            lines.extend(f"  {line}" for line in _lines(program, instructions))
+            lines.extend(f"  {line}" for line in _lines(program, found))
     return "\n".join(lines) + "\n"
 
 
