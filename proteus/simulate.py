@@ -43,7 +43,8 @@ def simulate(
         Force a collective algorithm such as ``ring`` or ``tree``.
     calibration
         What was measured on the machine, such as :func:`proteus.adapters.profiling.profile`
-        finds it; it beats the cost models.
+        finds it; it beats the cost models.  None takes the cluster's own
+        (:meth:`Cluster.calibrate`).
 
     Raises
     ------
@@ -63,6 +64,7 @@ def simulate(
     from proteus.result.result import Result, Timings
 
     begin = time.perf_counter()
+    calibration = calibration if calibration is not None else cluster.calibration
     graph = compile_tree(
         tree, cluster, fold=fold, sharing=sharing, overlap=overlap, algorithm=algorithm, calibration=calibration
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from proteus.cli.flags import positive
 from proteus.cli.output import announce, print_json
 
 
@@ -18,8 +19,8 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("file", nargs="?", metavar="FILE.csv", help="a table of runs (.csv or .csv.gz)")
     parser.add_argument("--table", action="append", metavar="NAME", help="only this source table (may be repeated)")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one by core)")
-    parser.add_argument("--worst", type=int, default=10, metavar="N", help="worst rows to print (default 10)")
+    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one by core)")
+    parser.add_argument("--worst", type=positive, default=10, metavar="N", help="worst rows to print (default 10)")
     group = parser.add_argument_group("ablation")
     group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
     group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import importlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: generations whose NVSwitch reduces in the switch (NVLink SHARP, NVIDIA's NVLS)
 _NVLS_GENERATIONS = ("hopper", "blackwell")
+#: several times the largest clusters there are; beyond it the columns of links outgrow a machine's memory
+MOST_DEVICES = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ class Cluster:
         Slow devices and links.
     survey
         What the file said that it was read from, or None.
+    calibration
+        What measured runs said of it (:meth:`calibrate`), or None.
 
     Examples
     --------
@@ -60,12 +65,18 @@ class Cluster:
     fabric: Fabric = field(default_factory=Fabric)
     faults: Faults = field(default_factory=Faults)
     survey: Survey | None = None
+    calibration: Any = field(default=None, compare=False, repr=False)
     _columns: Columns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         counts = [count for _, count in self.runs]
         if not counts or min(counts) < 1:
-            raise TopologyError(f"{self.name}: {counts} hosts; a cluster needs at least 1")
+            raise TopologyError(f"{self.name}: {min(counts, default=0)} hosts; a cluster needs at least 1")
+        if self.num_devices > MOST_DEVICES:
+            raise TopologyError(
+                f"{self.name}: {self.num_hosts} hosts of {self.devices_per_host} devices; at most {MOST_DEVICES} devices, "
+                f"so take at most {MOST_DEVICES // self.devices_per_host} hosts"
+            )
         widths = sorted({host.num_gpus for host, _ in self.runs})
         if len(widths) > 1:
             raise TopologyError(f"{self.name}: hosts of {widths} GPUs; all hosts of a cluster need equally many")
@@ -131,7 +142,7 @@ class Cluster:
         gpu = self._template(host).gpus[local]
         if gpu is None:
             raise TopologyError(
-                f"{self.name}: it is not known which GPU device {device} is; pass gpu=..., for example gpu='a100-80gb'"
+                f"{self.name}: it is not known which GPU device {device} is; pass gpu=... (--gpu), for example 'a100-80gb'"
             )
         return gpu
 
@@ -293,6 +304,23 @@ class Cluster:
     def without_nic(self, host: int, nic: int | str) -> Cluster:
         """NIC `nic` (name or number) of `host` is gone; its GPUs share the next nearest."""
         return changes.without_nic(self, host, nic)
+
+    def calibrate(self, runs: Sequence[tuple[Any, float]]) -> Cluster:
+        """The same cluster with the constants that measured runs ask for.
+
+        Parameters
+        ----------
+        runs
+            ``(strategy tree, measured step time [s])`` of each.
+
+        See Also
+        --------
+        proteus.validation.calibrate
+            What is fitted, and how constants are saved and loaded.
+        """
+        # What fits a run lies above what describes a machine; it is found by its name.
+        fit = importlib.import_module("proteus.validation.calibrate").calibrate
+        return replace(self, calibration=fit(self, runs).calibration())
 
     @classmethod
     def mixed(cls, parts: Sequence[Cluster], *, name: str = "mixed") -> Cluster:

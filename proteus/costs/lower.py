@@ -95,8 +95,8 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
         return (*cast, gemm(batch, m, n, k, dtype, narrow, wide, grouped=grouped))
     if phase is Phase.INPUT_GRAD:
         return (*cast, gemm(batch, m, k, n, dtype, narrow, wide, grouped=grouped))
-    accumulate = profile.fused_grad_accumulation and precision.grad_bytes == FP32_BYTES
-    out = 2.0 * FP32_BYTES if accumulate else wide
+    accumulate = profile.fused_grad_accumulation
+    out = 2.0 * precision.grad_bytes if accumulate else wide
     found = [gemm(batch, n, k, m, dtype, narrow, out, grouped=grouped)]
     if not accumulate:
         # grad += new: read the new one, read and write the sum

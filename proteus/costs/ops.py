@@ -83,6 +83,8 @@ class Calibration:
         Measured slow-downs of a kernel and a collective side by side.
     launch_s, op_s
         Host time per launch and per op [s]; None keeps the framework profile's.
+    network, host
+        Factors on the times of collectives and of the host.
     """
 
     scale: Mapping[Family, float] = field(default_factory=dict)
@@ -91,6 +93,8 @@ class Calibration:
     overlap: MeasuredOverlap | None = None
     launch_s: float | None = None
     op_s: float | None = None
+    network: float = 1.0
+    host: float = 1.0
     source: str = "calibration"
 
     def collective(self, kind: Collective, shape: GroupShape) -> CollectiveTimes | None:
@@ -101,8 +105,9 @@ class Calibration:
 
     def on_host(self, profile: Profile) -> Profile:
         """The framework profile with the host times measured here."""
-        times = {"launch_s": self.launch_s, "op_s": self.op_s}
-        return profile.but(**{name: time_s for name, time_s in times.items() if time_s is not None})
+        launch_s = profile.launch_s if self.launch_s is None else self.launch_s
+        op_s = profile.op_s if self.op_s is None else self.op_s
+        return profile.but(launch_s=launch_s * self.host, op_s=op_s * self.host)
 
 
 #: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps

@@ -53,7 +53,7 @@ def case_of(run: Run) -> Case:
     """
     assumed: list[str] = []
     framework = framework_of(run.framework)
-    cluster = cluster_of(run, assumed)
+    cluster = cluster_of(run, assumed, framework.gpu_Gbps)
     if run.kind == "classic":
         tree = classic_case(run, framework, assumed)
         return Case(run=run, trees=(tree,), cluster=cluster, assumed=tuple(assumed))

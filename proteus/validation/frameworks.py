@@ -29,6 +29,9 @@ class Framework:
         none, selective, full, or ``as needed``: as little as fits.
     gathers_logits
         The loss is computed on the whole vocabulary by every tensor rank.
+    gpu_Gbps
+        Network of one GPU of the machines that the framework's published runs
+        used [Gb/s], for runs that do not say.
     vocab, vocab_multiple
         Vocabulary of a run that does not say, and what it is rounded up to (times tp).
     """
@@ -49,6 +52,7 @@ class Framework:
     sequence_parallel: bool = False
     recompute: str = "none"
     gathers_logits: bool = False
+    gpu_Gbps: float | None = None
     vocab: int = 50257
     vocab_multiple: int = 128
 

@@ -36,8 +36,14 @@ def find_gpu(text: str) -> Gpu | None:
     return next((gpu for candidate in candidates if candidate and (gpu := gpus.find(candidate))), None)
 
 
-def cluster_of(run: Run, assumed: list[str]) -> Cluster:
+def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None) -> Cluster:
     """The cluster of a run, just large enough; what was filled in is added to `assumed`.
+
+    Parameters
+    ----------
+    gpu_Gbps
+        Network of one GPU where the run does not say [Gb/s]; None is what is
+        usual for the generation.
 
     Raises
     ------
@@ -53,9 +59,9 @@ def cluster_of(run: Run, assumed: list[str]) -> Cluster:
         assumed.append("8 GPUs by node")
     rate = run.gpu_Gbps
     if rate is None:
-        rate = USUAL_GBPS.get(gpu.generation, NIC_GBPS)
+        rate = gpu_Gbps if gpu_Gbps is not None else USUAL_GBPS.get(gpu.generation, NIC_GBPS)
         if num_gpus > width:
-            assumed.append(f"network {rate:g} Gb/s by GPU, usual for {gpu.generation}")
+            assumed.append(f"network {rate:g} Gb/s by GPU")
     if "nvl72" in run.link or "nvl72" in run.gpu:
         return _rack(gpu.name, -(-num_gpus // RACK_GPUS), rate)
     return _hosts(gpu.name, width, -(-num_gpus // width), rate, _wiring(gpu, width, run.link))
@@ -77,7 +83,7 @@ def _wiring(gpu: Gpu, width: int, link: str) -> str:
 @cache
 def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str) -> _Cluster:
     total = gpu_Gbps * width
-    num_nics = max(1, min(width, round(total / max(gpu_Gbps, NIC_GBPS))))
+    num_nics = max(1, min(width, round(total / max(gpu_Gbps, min(NIC_GBPS, total)))))
     preset = {
         "gpu": gpu,
         "gpus": width,

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from proteus.errors import ProteusError
+from proteus.simulate import simulate
+from proteus.validation.calibrate import Constants
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
 
@@ -15,10 +17,17 @@ SCORED, NOT_EXPRESSIBLE, NO_MEASUREMENT = "scored", "not_expressible", "no_measu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to simulate; the ablations of the paper switch parts off."""
+    """How to simulate; the ablations of the paper switch parts off.
+
+    Parameters
+    ----------
+    constants
+        What a measured run of the same table said of the cluster.
+    """
 
     sharing: bool = True
     overlap: bool = True
+    constants: Constants | None = None
 
 
 #: everything on
@@ -100,12 +109,13 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
         return Score(**measured, status=NO_MEASUREMENT, reason="the run failed for a reason other than memory")
     if run.kind == "classic" and run.step_time_s is None:
         return Score(**measured, status=NO_MEASUREMENT, reason="no time per step follows from what is stated")
-    from proteus.simulate import simulate
-
     try:
         case = case_of(run)
+        calibration = options.constants.calibration() if options.constants is not None else None
         for tree in case.trees:
-            result = simulate(tree, case.cluster, sharing=options.sharing, overlap=options.overlap)
+            result = simulate(
+                tree, case.cluster, sharing=options.sharing, overlap=options.overlap, calibration=calibration
+            )
             if result.fits:
                 break
     except ProteusError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from statistics import fmean
@@ -33,26 +33,37 @@ def validate(
     progress
         Called with (rows done, rows in all).
     """
-    workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    chunks = [(runs[at : at + ROWS_PER_CHUNK], options) for at in range(0, len(runs), ROWS_PER_CHUNK)]
-    found: list[Score] = []
-    if workers == 1 or len(runs) < ROWS_WORTH_WORKERS:
-        for chunk in chunks:
-            found += _score_chunk(chunk)
-            if progress is not None:
-                progress(len(found), len(runs))
-        return found
+    return score_all([(run, options) for run in runs], workers=workers, progress=progress)
+
+
+def score_all(
+    tasks: Sequence[tuple[Run, Options]], *, workers: int | None = None, progress: Progress | None = None
+) -> list[Score]:
+    """:func:`validate` with options of its own for every run."""
+    workers = workers or num_cores()
+    chunks = [tasks[at : at + ROWS_PER_CHUNK] for at in range(0, len(tasks), ROWS_PER_CHUNK)]
+    if workers == 1 or len(tasks) < ROWS_WORTH_WORKERS:
+        return _collect(map(_score_chunk, chunks), len(tasks), progress)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for scores in pool.map(_score_chunk, chunks):
-            found += scores
-            if progress is not None:
-                progress(len(found), len(runs))
+        return _collect(pool.map(_score_chunk, chunks), len(tasks), progress)
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _collect(chunks: Iterable[list[Score]], total: int, progress: Progress | None) -> list[Score]:
+    found: list[Score] = []
+    for scores in chunks:
+        found += scores
+        if progress is not None:
+            progress(len(found), total)
     return found
 
 
-def _score_chunk(chunk: tuple[Sequence[Run], Options]) -> list[Score]:
-    runs, options = chunk
-    return [score_run(run, options) for run in runs]
+def _score_chunk(tasks: Sequence[tuple[Run, Options]]) -> list[Score]:
+    return [score_run(run, options) for run, options in tasks]
 
 
 def answer(scores: Sequence[Score]) -> dict[str, Any]:
