@@ -15,11 +15,21 @@ from packaging.version import Version
 CONDA_NAMES = {"torch": "pytorch", "dask": "dask-core", "playwright": "playwright-python"}
 #: what conda names and pip brings itself
 ONLY_CONDA = {"pip"}
+#: what conda-forge does not have, and pip brings in its environment
+ONLY_PIP = {"axe-playwright-python"}
 
 
 def bounds(requirements: list[str]) -> dict[str, SpecifierSet]:
     parsed = [Requirement(text) for text in requirements]
     return {requirement.name: requirement.specifier for requirement in parsed}
+
+
+def pip_lines(root: Path) -> list[str]:
+    """What environment.yml leaves to pip."""
+    listed = yaml.safe_load((root / "environment.yml").read_text())["dependencies"]
+    (table,) = [entry for entry in listed if not isinstance(entry, str)]
+    lines: list[str] = table["pip"]
+    return lines
 
 
 @pytest.fixture
@@ -39,15 +49,16 @@ def pip_bounds(project: dict) -> dict[str, SpecifierSet]:
 def test_conda_names_what_pip_names(root: Path, pip_bounds: dict[str, SpecifierSet]) -> None:
     listed = yaml.safe_load((root / "environment.yml").read_text())["dependencies"]
     conda = bounds([entry for entry in listed if isinstance(entry, str)])
-    expected = {CONDA_NAMES.get(name, name): specifier for name, specifier in pip_bounds.items()}
+    by_pip = bounds([text for text in pip_lines(root) if not text.startswith("-e")])
+    assert by_pip == {name: pip_bounds[name] for name in ONLY_PIP}
+    expected = {CONDA_NAMES.get(name, name): spec for name, spec in pip_bounds.items() if name not in ONLY_PIP}
     assert {name: str(spec) for name, spec in conda.items() if name not in ONLY_CONDA} == {
         name: str(spec) for name, spec in expected.items()
     }
 
 
 def test_conda_installs_proteus_itself_from_the_checkout(root: Path) -> None:
-    listed = yaml.safe_load((root / "environment.yml").read_text())["dependencies"]
-    assert [entry for entry in listed if not isinstance(entry, str)] == [{"pip": ["-e ."]}]
+    assert pip_lines(root)[0] == "-e ."
 
 
 def test_every_dependency_has_both_bounds(pip_bounds: dict[str, SpecifierSet]) -> None:

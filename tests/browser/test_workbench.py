@@ -1,13 +1,18 @@
-"""The workbench in a real browser: it draws, its views are linked, it is edited by keyboard."""
+"""The workbench in a real browser: it draws, its views are linked, it is edited by keyboard.
+
+All tests but the last share one page: starting a kernel takes longer than any of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import VIEWPORT
 from tests.browser.lab import Lab
 
 BUILD = """
@@ -18,7 +23,10 @@ bench = pt.lab(tree, pt.clusters.load("dgx-a100"))
 bench
 """
 DRAWN = "window.proteusProbe?.timeline?.n > 0 && window.proteusProbe?.topology?.edges > 0"
+OFFERED = "document.querySelectorAll('.pt-controls select[name=tp] option').length > 1"
 TIMELINE = ".pt-timeline canvas"
+#: of axe's four grades; "minor" and "moderate" are advice
+BARRED_IMPACTS = {"serious", "critical"}
 
 
 def probe(page: Page, expression: str) -> object:
@@ -32,13 +40,61 @@ def choose(page: Page, setting: str, value: str) -> None:
     page.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
 
 
-@pytest.fixture
-def bench(lab: Lab, page: Page) -> Page:
+def row(page: Page, text: str, nth: int = 0) -> object:
+    return page.locator(".pt-tree [role=treeitem] > .pt-row", has_text=text).nth(nth)
+
+
+def tab(page: Page, name: str) -> None:
+    page.locator(".jupyter-widget-tab .lm-TabBar-tab", has_text=name).click()
+
+
+def findings(page: Page) -> list[str]:
+    """What axe finds in our views, as ``impact rule: element``; the rest of the page is JupyterLab's."""
+    found = Axe().run(page, context={"include": [[".pt"]]}).response["violations"]
+    return [
+        f"{rule['impact']} {rule['id']}: {node['html'][:160]} — {node['failureSummary'][:200]}"
+        for rule in found
+        if rule["impact"] in BARRED_IMPACTS
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+    """The page that the tests share, with its errors."""
+    context = browser.new_context(viewport=VIEWPORT)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
     lab.write("bench.ipynb", BUILD)
     lab.run_all(page, "bench.ipynb")
     page.wait_for_function(DRAWN)
-    page.wait_for_function("document.querySelectorAll('.pt-controls select[name=tp] option').length > 1")
-    return page
+    page.wait_for_function(OFFERED)
+    yield page, errors
+    lab.close(page)
+    context.close()
+
+
+@pytest.fixture
+def bench(opened: tuple[Page, list[str]]) -> Iterator[Page]:
+    """The shared page with nothing selected and the first strategy back; its errors fail the test."""
+    page, errors = opened
+    if errors:
+        pytest.fail(f"an earlier test left errors: {errors}")
+    undo = page.get_by_role("button", name="Undo the last change")
+    while undo.is_enabled():
+        before = probe(page, "timeline.rev")
+        undo.click()
+        page.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
+    page.mouse.move(0, 0)
+    page.locator(TIMELINE).first.focus()
+    page.keyboard.press("Escape")
+    page.wait_for_function("window.proteusProbe.tree.selected === -1 && window.proteusProbe.topology.lit.length === 0")
+    page.keyboard.press("0")
+    yield page
+    found = list(errors)
+    errors.clear()
+    assert found == []
 
 
 def test_it_draws_in_light_and_dark(bench: Page, lab: Lab, screenshot: Callable[[Page, str], Path]) -> None:
@@ -48,15 +104,14 @@ def test_it_draws_in_light_and_dark(bench: Page, lab: Lab, screenshot: Callable[
         screenshot(bench, f"workbench-{theme}")
     assert probe(bench, "timeline.drawn") > 20
     expect(bench.locator(".pt-metric-value").first).not_to_be_empty()
-    lab.close(bench)
 
 
-def test_views_are_linked_in_all_directions(bench: Page, lab: Lab) -> None:
+def test_views_are_linked_in_all_directions(bench: Page) -> None:
     # from a node of the tree
-    bench.locator(".pt-tree [role=treeitem] .pt-row", has_text="layers").first.click()
+    row(bench, "layers").click()
     bench.wait_for_function("window.proteusProbe.topology.lit.length > 0")
-    row = probe(bench, "tree.selected")
-    expect(bench.locator(f".pt-tree [data-id='{row}']")).to_have_attribute("aria-selected", "true")
+    selected = probe(bench, "tree.selected")
+    expect(bench.locator(f".pt-tree [data-id='{selected}']")).to_have_attribute("aria-selected", "true")
     # from a span: step with the keyboard until one crosses links
     canvas = bench.locator(TIMELINE).first
     canvas.focus()
@@ -69,20 +124,47 @@ def test_views_are_linked_in_all_directions(bench: Page, lab: Lab) -> None:
     assert probe(bench, "tree.selected") >= 0
     expect(bench.locator(".pt-live").first).to_contain_text("tensor comm")
     # from a link
-    link = probe(bench, "topology.lit")[0]
-    edge = bench.evaluate(
-        """link => { const view = [...document.querySelectorAll('.pt-link.pt-lit')][0];
-             return view.getAttribute('aria-label'); }""",
-        link,
-    )
+    edge = bench.locator(".pt-link.pt-lit").first.get_attribute("aria-label")
     bench.get_by_role("button", name=edge, exact=True).first.focus()
     bench.keyboard.press("Enter")
     expect(bench.locator(".pt-info strong")).to_contain_text("used")
+    expect(bench.locator(".pt-info div").first).to_contain_text("each flow gets")
     assert probe(bench, "tree.selected") == -1
-    lab.close(bench)
 
 
-def test_a_degree_is_changed_and_undone(bench: Page, lab: Lab) -> None:
+def test_the_cursor_sets_the_time_of_the_topology(bench: Page) -> None:
+    caption = bench.locator(".pt-topology .pt-ramp-label")
+    expect(caption).to_have_text("link use over the step")
+    canvas = bench.locator(TIMELINE).first
+    canvas.scroll_into_view_if_needed()
+    canvas.hover(position={"x": 700, "y": 60})
+    expect(caption).to_contain_text("link use at")
+    bench.mouse.move(0, 0)
+    expect(caption).to_have_text("link use over the step")
+    canvas.focus()  # and by keyboard
+    bench.keyboard.press("ArrowRight")
+    bench.wait_for_function("window.proteusProbe.tree.selected >= 0")
+    bench.keyboard.press("t")
+    expect(caption).to_contain_text("link use at")
+    bench.keyboard.press("Escape")
+    expect(caption).to_have_text("link use over the step")
+
+
+def test_a_device_unfolds_into_its_ranks(bench: Page) -> None:
+    canvas = bench.locator(TIMELINE).first
+    folded = probe(bench, "timeline.rows")
+    canvas.focus()
+    bench.keyboard.press("u")
+    bench.wait_for_function(f"window.proteusProbe.timeline.rows > {folded}")
+    expect(bench.locator(".pt-live").first).to_contain_text("with the same times: 0-3")
+    canvas.scroll_into_view_if_needed()
+    canvas.hover(position={"x": 30, "y": 34})
+    expect(bench.locator(".pt-timeline .pt-tip")).to_contain_text("4 ranks with the same times")
+    canvas.click(position={"x": 30, "y": 34})
+    bench.wait_for_function(f"window.proteusProbe.timeline.rows === {folded}")
+
+
+def test_a_degree_is_changed_and_undone(bench: Page) -> None:
     steps = bench.locator(".pt-metric-value").first
     before = steps.inner_text()
     choose(bench, "tp", "4")
@@ -92,19 +174,18 @@ def test_a_degree_is_changed_and_undone(bench: Page, lab: Lab) -> None:
     bench.get_by_role("button", name="Undo the last change").click()
     expect(steps).to_have_text(before)
     assert probe(bench, "controls.values.tp") == 2
-    lab.close(bench)
 
 
-def test_impossible_values_are_greyed_with_their_reason(bench: Page, lab: Lab) -> None:
+def test_impossible_values_are_greyed_with_their_reason(bench: Page) -> None:
     barred = bench.locator(".pt-controls select[name=tp] option[disabled]")
     assert barred.count() >= 1
     assert "needs" in barred.first.inner_text() or "divide" in barred.first.inner_text()
-    lab.close(bench)
 
 
-def test_a_node_is_edited_by_keyboard_alone(bench: Page, lab: Lab) -> None:
+def test_a_node_is_edited_by_keyboard_alone(bench: Page) -> None:
     bench.locator(".pt-tree [role=treeitem][tabindex='0']").focus()
     cells = bench.locator(".jp-Cell").count()
+    bench.keyboard.press("Home")
     for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
         bench.keyboard.press(key)
     bench.keyboard.press("Enter")
@@ -117,21 +198,41 @@ def test_a_node_is_edited_by_keyboard_alone(bench: Page, lab: Lab) -> None:
     bench.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
     expect(bench.locator(".pt-badge", has_text="recompute full").first).to_be_visible()
     assert bench.locator(".jp-Cell").count() == cells
-    lab.close(bench)
 
 
-def test_single_keys_stay_in_the_views(bench: Page, lab: Lab) -> None:
+def test_several_nodes_are_edited_at_once(bench: Page) -> None:
+    row(bench, "layers").click()
+    bench.keyboard.press("ArrowRight")
+    bench.keyboard.press("ArrowRight")
+    bench.keyboard.press("Space")
+    bench.wait_for_function("window.proteusProbe.tree.picked.length === 1")
+    bench.keyboard.press("Shift+ArrowDown")
+    bench.wait_for_function("window.proteusProbe.tree.picked.length === 2")
+    expect(bench.locator(".pt-inspector-title")).to_contain_text("2 nodes")
+    picked = probe(bench, "tree.picked")
+    bench.locator(f".pt-tree [data-id='{picked[0]}'] > .pt-row").click(modifiers=["Control"])
+    bench.wait_for_function("window.proteusProbe.tree.picked.length === 1")
+    bench.locator(f".pt-tree [data-id='{picked[0]}'] > .pt-row").click(modifiers=["Control"])
+    bench.wait_for_function("window.proteusProbe.tree.picked.length === 2")
+    before = probe(bench, "timeline.rev")
+    bench.locator(".pt-inspector select[aria-label='recompute']").select_option(label="full")
+    bench.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
+    expect(bench.locator(".pt-badge", has_text="recompute full")).to_have_count(2)
+
+
+def test_single_keys_stay_in_the_views(bench: Page) -> None:
     cells = bench.locator(".jp-Cell").count()
     for target in (TIMELINE, ".pt-tree [role=treeitem]", ".pt-topology .pt-link"):
         bench.locator(target).first.focus()
-        for key in "wasdbfm0cx":
+        for key in "wasdbfm0cxutut":
             bench.keyboard.press(key)
     bench.wait_for_timeout(300)
     assert bench.locator(".jp-Cell").count() == cells
-    lab.close(bench)
+    bench.locator(TIMELINE).first.focus()
+    bench.keyboard.press("c")  # off again
 
 
-def test_zoom_by_keyboard_and_fit(bench: Page, lab: Lab) -> None:
+def test_zoom_by_keyboard_and_fit(bench: Page) -> None:
     bench.locator(TIMELINE).first.focus()
     whole = probe(bench, "timeline.to")
     for key in "www":
@@ -139,25 +240,36 @@ def test_zoom_by_keyboard_and_fit(bench: Page, lab: Lab) -> None:
     bench.wait_for_function(f"window.proteusProbe.timeline.to < {whole}")
     bench.keyboard.press("0")
     bench.wait_for_function(f"window.proteusProbe.timeline.to === {whole}")
-    lab.close(bench)
 
 
-def test_tabs_explain_chart_and_compare(bench: Page, lab: Lab) -> None:
-    def tab(name: str) -> None:
-        bench.locator(".jupyter-widget-tab .lm-TabBar-tab", has_text=name).click()
-
-    tab("Why is it slow?")
+def test_tabs_explain_chart_and_compare(bench: Page, lab: Lab, screenshot: Callable[[Page, str], Path]) -> None:
+    tab(bench, "Why is it slow?")
     bench.wait_for_function("window.proteusProbe.why?.steps > 3")
-    tab("Charts")
-    bench.wait_for_function("window.proteusProbe.charts?.count === 3")
+    tab(bench, "Charts")
+    bench.wait_for_function("window.proteusProbe.charts?.count === 4")
+    for theme in ("dark", "light"):
+        lab.use_theme(bench, theme)
+        bench.locator(".pt-charts figure").last.scroll_into_view_if_needed()
+        bench.wait_for_timeout(300)
+        screenshot(bench, f"charts-{theme}")
     bench.get_by_role("button", name="Pin this result").click()
     choose(bench, "tp", "1")
-    tab("Compare")
+    tab(bench, "Compare")
     bench.wait_for_function("window.proteusProbe['pinned timeline']?.n > 0")
     expect(bench.locator(".pt-compare .pt-differences")).to_contain_text("tp 2 → 1")
-    tab("Code")
+    tab(bench, "Code")
     expect(bench.locator("pre", has_text="parallelize").last).to_be_visible()
-    lab.close(bench)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(bench: Page, lab: Lab, theme: str) -> None:
+    lab.use_theme(bench, theme)
+    tab(bench, "Why is it slow?")
+    row(bench, "layers").click()
+    bench.wait_for_function("window.proteusProbe.topology.lit.length > 0")
+    found = findings(bench)
+    lab.use_theme(bench, "light")
+    assert found == []
 
 
 def test_untrusted_names_are_text(lab: Lab, page: Page) -> None:

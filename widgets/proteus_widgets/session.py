@@ -26,7 +26,7 @@ from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.options import Option, possible, repair
 from proteus_widgets.reading import first_link
 from proteus_widgets.selection import NOTHING, Lit, Selection, light
-from proteus_widgets.settings import Settings, apply_edit, edits_of, follow, settings_of, tree_for
+from proteus_widgets.settings import Settings, apply_edit, edits_of, follow, model_of, settings_of, tree_for
 from proteus_widgets.suggest import Suggestion, suggest
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Session(t.HasTraits):
         self._generation = 0
         settings = settings_of(tree)
         self._wanted = moment = moment or Moment(
-            model=tree.model,
+            model=model_of(tree, settings),
             cluster=cluster,
             settings=settings,
             edits=edits_of(tree, settings),

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from proteus.errors import InputError, StrategyError, unknown
+from proteus.model import zoo as models
 from proteus.model.graph import Model
 from proteus.strategy import NodeConfig, StrategyTree
 from proteus.strategy.config import TensorRole
@@ -146,6 +147,22 @@ def settings_of(tree: StrategyTree) -> Settings:
         precision=tree.training.precision,
         optimizer=tree.training.optimizer,
     )
+
+
+def model_of(tree: StrategyTree, settings: Settings) -> Model:
+    """The model that the recipe was given: it pads vocabularies, and other degrees pad them otherwise.
+
+    Known for built-in models; of any other it is the model of the tree.
+    """
+    model = tree.model
+    if model.name not in models.names():
+        return model
+    try:
+        given = models.load(model.name)
+        made = StrategyTree(given).parallelize(**settings.to_dict()).model
+    except StrategyError:
+        return model
+    return given if made == model else model
 
 
 def edits_of(tree: StrategyTree, settings: Settings) -> tuple[tuple[str, NodeConfig], ...]:
