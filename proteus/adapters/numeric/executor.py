@@ -23,7 +23,6 @@ from proteus.adapters.numeric.ops import forward, vjp
 from proteus.adapters.numeric.order import run_order
 from proteus.adapters.numeric.problem import UPDATES, Problem
 from proteus.adapters.numeric.rank import BEGINNING, Cell, CopyKey, Rank, State
-from proteus.compiler.chain import Link
 from proteus.compiler.graph import ExecutionGraph, Transfer
 from proteus.compiler.layout import local_chunk
 from proteus.compiler.offload import on_host
@@ -579,8 +578,3 @@ class Executor:
             region = region.narrow(axis, start - self._start(view, rank, value, axis), length)
         region.copy_(part)
         self._put(rank, key, kind, value, Cell(old.data, (*old.writers, task)))
-
-
-def links_of(graph: ExecutionGraph) -> list[tuple[int, int, Link]]:
-    """(chunk, link, what it is) of every link."""
-    return [(chunk.index, number, link) for chunk in graph.chunks for number, link in enumerate(chunk.links)]

@@ -18,9 +18,11 @@ from proteus.adapters.numeric.reference import Outcome, undivided
 from proteus.cluster import Cluster, clusters
 from proteus.compiler.compile import compile_tree
 from proteus.compiler.graph import ExecutionGraph
+from proteus.compiler.program import BlockProgram, Compute
 from proteus.compiler.state import ParameterState
 from proteus.errors import ModelError
 from proteus.htae.engine import play
+from proteus.model.graph import BATCH
 from proteus.placement import Partial
 from proteus.strategy import StrategyTree
 
@@ -99,10 +101,7 @@ def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verif
     graph = compile_tree(tree, cluster, fold=False)
     batch = tree.training.global_batch
     is_divided = tree.num_micro_batches > 1 or any(
-        "batch" in program_cut
-        for chunk in graph.chunks
-        for link in chunk.links
-        for program_cut in _cuts(link.program.forward)
+        _divides_batch(link.program) for chunk in graph.chunks for link in chunk.links
     )
     check_divisible(tree.model, is_divided=is_divided)
     problem = make_problem(tree.model, batch, seed)
@@ -121,8 +120,14 @@ def check_size(tree: StrategyTree) -> None:
         )
 
 
-def _cuts(instructions: tuple[Any, ...]) -> list[tuple[str | None, ...]]:
-    return [i.cut for i in instructions if hasattr(i, "cut")]
+def _divides_batch(program: BlockProgram) -> bool:
+    """Whether several ranks share the samples of a micro-batch."""
+    return any(
+        dim == BATCH and size > 1
+        for instruction in program.forward
+        if isinstance(instruction, Compute)
+        for dim, size in zip(instruction.cut, program.mesh.shape, strict=True)
+    )
 
 
 def compare(executor: Executor, outcome: Outcome) -> Verification:
