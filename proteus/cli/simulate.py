@@ -44,10 +44,10 @@ def run(options: argparse.Namespace) -> int:
     result = pt.simulate(
         tree, cluster, sharing=not options.no_sharing, overlap=not options.no_overlap, calibration=calibration
     )
-    if options.trace:
+    if options.trace is not None:
         with atomic_write(options.trace) as temporary:
             result.to_chrome_trace(temporary)
-    if options.html:
+    if options.html is not None:
         with atomic_write(options.html) as temporary:
             result.to_html(temporary)
     if options.json:

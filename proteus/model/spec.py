@@ -7,6 +7,10 @@ from typing import Any, Literal
 
 from proteus.errors import ModelError
 
+#: far above any model; what is larger is a slip or an attack, and its columns would fill the memory
+MOST_LAYERS = 10_000
+MOST_SIZE = 10**9
+
 Head = Literal["lm", "pooler", "mlm", "pretraining", "classifier"]
 
 
@@ -128,6 +132,9 @@ class TransformerSpec:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ModelError(f"{self.name}: {name}={value!r}; it must be a whole number, at least 1")
+            most = MOST_LAYERS if name == "layers" else MOST_SIZE
+            if value > most:
+                raise ModelError(f"{self.name}: {name}={value}; it must be at most {most}")
         if self.head_dim is None and self.hidden % self.heads:
             raise ModelError(
                 f"{self.name}: hidden={self.hidden} is no multiple of heads={self.heads}; give head_dim as well"

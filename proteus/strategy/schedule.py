@@ -27,6 +27,11 @@ from proteus.strategy.schedules.timing import (
     walk,
 )
 
+#: more than any model has blocks
+MOST_CHUNKS = 10_000
+#: micro-batches × chunks; a step of more would take minutes to simulate and more memory than a machine has
+MOST_STEPS = 2**20
+
 
 class Rule(NamedTuple):
     """Which numbers a schedule takes."""
@@ -74,6 +79,11 @@ def placement(name: str, num_ranks: int, virtual_stages: int = 1) -> tuple[int, 
     rule = _rule(name)
     if num_ranks < 1:
         raise StrategyError(f"{name}: {num_ranks} pipeline ranks; a pipeline needs at least 1")
+    if num_ranks * virtual_stages > MOST_CHUNKS:
+        raise StrategyError(
+            f"{name}: {num_ranks} pipeline ranks of {virtual_stages} chunks; at most {MOST_CHUNKS} chunks, "
+            "which is more than any model has blocks"
+        )
     if rule.shape == "line":
         if virtual_stages != 1:
             raise StrategyError(
@@ -131,6 +141,11 @@ def plan(
     chunk_rank = placement(name, num_ranks, virtual_stages)
     if num_micro_batches < 1:
         raise StrategyError(f"{name}: {num_micro_batches} micro-batches; a step needs at least 1")
+    if num_micro_batches * len(chunk_rank) > MOST_STEPS:
+        raise StrategyError(
+            f"{name}: {num_micro_batches} micro-batches through {len(chunk_rank)} chunks; at most "
+            f"{MOST_STEPS // len(chunk_rank)} micro-batches, so lower global_batch or raise micro_batch"
+        )
     if max_in_flight is not None and max_in_flight < 1:
         raise StrategyError(f"{name}: max_in_flight={max_in_flight}; at least 1 micro-batch must be in flight")
     if name == "interleaved" and num_micro_batches % num_ranks:
