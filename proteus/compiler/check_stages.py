@@ -20,14 +20,14 @@ def check_stages(tree: StrategyTree, schedule: Plan) -> None:
     ranks = tuple(stage.rank for stage in tree.stages)
     if len(ranks) != len(schedule.chunk_rank):
         raise StrategyError(
-            f"schedule {schedule.name} of {schedule.num_ranks} pipeline ranks has {len(schedule.chunk_rank)} chunks, the "
-            f"strategy {len(ranks)} stages; give as many stages as chunks"
+            f"schedule {schedule.name} of {schedule.num_ranks} pipeline ranks has {len(schedule.chunk_rank)} chunks, "
+            f"the strategy {len(ranks)} stages; give as many stages as chunks"
         )
     for number, (here, there) in enumerate(zip(ranks, schedule.chunk_rank, strict=True)):
         if here != there:
             raise StrategyError(
-                f"stage {number} is on pipeline rank {here}, schedule {schedule.name} runs it on rank {there}; the ranks of "
-                f"the stages must be {', '.join(map(str, schedule.chunk_rank))}"
+                f"stage {number} is on pipeline rank {here}, schedule {schedule.name} runs it on rank {there}; "
+                f"the ranks of the stages must be {', '.join(map(str, schedule.chunk_rank))}"
             )
     first: dict[int, tuple[int, Stage]] = {}
     for number, stage in enumerate(tree.stages):
@@ -36,12 +36,12 @@ def check_stages(tree: StrategyTree, schedule: Plan) -> None:
     for number, stage in sorted(first.values(), key=lambda item: item[1].first_device):
         if stage.first_device < end:
             raise StrategyError(
-                f"stage {number} begins at device {stage.first_device}, which stage {before} has; a device runs one stage, "
-                f"so let stage {number} begin at device {end}"
+                f"stage {number} begins at device {stage.first_device}, which stage {before} has; "
+                f"a device runs one stage, so let stage {number} begin at device {end}"
             )
         if stage.first_device > end:
             raise StrategyError(
-                f"stage {number} begins at device {stage.first_device} and leaves devices {end} to {stage.first_device - 1} "
-                f"without a stage; let it begin at device {end}"
+                f"stage {number} begins at device {stage.first_device} and leaves devices {end} to "
+                f"{stage.first_device - 1} without a stage; let it begin at device {end}"
             )
         end, before = stage.first_device + stage.mesh.size, number
