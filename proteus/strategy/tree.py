@@ -302,10 +302,13 @@ class StrategyTree:
             for name in names:
                 if name not in axes:
                     raise StrategyError(f"{dim}: mesh axis {name!r} does not exist; axes: {', '.join(sorted(axes))}")
-                if name in used and named:
+                if name in used and (named or used[name] == dim):
                     raise StrategyError(f"axis {name!r} cuts {used[name]} and {dim}; an axis cuts one dim of an op")
                 used[name] = dim
         for role, kept in memory.items():
+            twice = [name for name in kept.axes if kept.axes.count(name) > 1]
+            if twice:
+                raise StrategyError(f"{role}: mesh axis {twice[0]!r} is named twice; an axis cuts it once")
             bad = [name for name in kept.axes if name not in axes]
             if bad:
                 raise StrategyError(f"{role}: mesh axis {bad[0]!r} does not exist; axes: {', '.join(sorted(axes))}")

@@ -14,6 +14,7 @@ nodes:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -85,12 +86,15 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
         A node, dim, axis or degree that does not exist.
     """
     try:
+        _check_plain(text, source)
         document = yaml.safe_load(text)
-        lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
+        lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader), source)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}, line {mark.line + 1}" if mark is not None else source
         raise InputError(f"{where}: not YAML: {getattr(error, 'problem', error)}") from None
+    except InputError:
+        raise
     except (RecursionError, ValueError) as error:
         raise InputError(f"{source}: not YAML that can be read: {error}") from None
     reader = _Reader(source, lines)
@@ -102,6 +106,11 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
             model = zoo.load(name, seq=seq)
     mesh = reader.mesh(top.get("mesh", {"dp": 1}), ("mesh",))
     stages = reader.stages(top.get("stages"), mesh, model)
+    ranks = 1 + max(stage.rank for stage in stages)
+    if "pp" in mesh.names and mesh.degree("pp") != ranks:
+        raise reader.fail(
+            ("mesh", "pp"), f"{mesh.degree('pp')}, but the stages are on {ranks} pipeline ranks; make them equal"
+        )
     with context(source):
         tree = StrategyTree(model).with_mesh(mesh, stages)
     tree = tree.with_training(**reader.fields(top.get("training", {}), Training, ("training",)))
@@ -114,19 +123,29 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
     return StrategyTree(model, _state=tree._state)
 
 
-def _lines(node: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
+def _check_plain(text: str, source: str) -> None:
+    """A few lines of aliases of aliases stand for more nodes than any memory holds."""
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise InputError(f"{source}, line {event.start_mark.line + 1}: alias *{event.anchor}; write the value out")
+
+
+def _lines(node: Any, source: str, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
     """Line of every key, by its path."""
     found: dict[tuple[str, ...], int] = {}
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             at = (*path, str(key.value))
+            if at in found:
+                line = key.start_mark.line + 1
+                raise InputError(f"{source}, line {line}: {'.'.join(at)} stands there twice; keep one")
             found[at] = key.start_mark.line + 1
-            found.update(_lines(value, at))
+            found.update(_lines(value, source, at))
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
             at = (*path, str(number))
             found[at] = value.start_mark.line + 1
-            found.update(_lines(value, at))
+            found.update(_lines(value, source, at))
     return found
 
 
@@ -185,7 +204,7 @@ class _Reader:
                 if item is not None or "None" not in kind:
                     self.integer(item, at, 1)
             elif kind.startswith("float") and (
-                isinstance(item, bool) or not isinstance(item, int | float) or item <= 0
+                isinstance(item, bool) or not isinstance(item, int | float) or not 0 < item < math.inf
             ):
                 raise self.fail(at, f"expected a number above 0, found {item!r}")
             elif kind.startswith("str") and not isinstance(item, str):
