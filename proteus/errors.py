@@ -20,6 +20,9 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+#: a message is to be read at a glance
+_MOST_NAMES = 20
+
 
 class ProteusError(Exception):
     """Base of every error that Proteus raises on purpose."""
@@ -69,5 +72,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    tail = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(names)}"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    tail = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(names[:_MOST_NAMES])}{more}"
     return f"unknown {what} {name!r}; {tail}"
