@@ -17,6 +17,8 @@ _SAMPLED_HOSTS = 64
 #: oldest and newest PCIe generation with fitted numbers
 _PCIE_FITTED = (3, 5)
 _BETWEEN_GPUS = (LinkKind.NVLINK, LinkKind.NVSWITCH, LinkKind.XGMI)
+#: families of networks without published measurements, and the fitted one that is nearest to them
+_FITTED_AS = {"ethernet": "roce"}
 _NVLINK_GENERATIONS = {
     "pascal": "nvlink1",
     "volta": "nvlink2",
@@ -69,7 +71,7 @@ def _shape(pattern: Pattern, cluster: Cluster) -> GroupShape:
         num_hosts=pattern.num_hosts,
         ranks_per_host=int(pattern.counts.max()),
         intra=intra,
-        inter=cluster.fabric.family,
+        inter=_FITTED_AS.get(cluster.fabric.family, cluster.fabric.family),
         rings=rings,
         local_rings=local_rings,
         rails=rails,
