@@ -5,7 +5,7 @@
     busy       the compute stream works
     exposed    it does not, and a communication of the device does (which kind, by priority)
     idle       neither; by what ends it:
-      host       the launch of the next task
+      host       the launch of the next task, or an update on the host
       waiting    another rank that reaches a collective later
       bubble     another pipeline stage, or the end of the step
 
@@ -161,11 +161,16 @@ def _device(
 ) -> DeviceTimes:
     start, kind, duration = spans.start_s[rows], spans.kind[rows], spans.duration_s[rows]
     is_compute = kind <= SpanKind.OPTIMIZER
-    busy = float(np.subtract(*union(start[is_compute], (start + duration)[is_compute])[::-1]).sum())
-    comm = float(np.subtract(*union(start[~is_compute], (start + duration)[~is_compute])[::-1]).sum())
+    busy = _length(union(start[is_compute], (start + duration)[is_compute]))
+    is_comm = ~is_compute & (kind != SpanKind.HOST)
+    comm = _length(union(start[is_comm], (start + duration)[is_comm]))
     exposed = {name: float(exposed_s[kind == which].sum()) for which, name in EXPOSED.items() if (kind == which).any()}
     idle = _idle(union(start, start + duration), timeline.makespan_s)
     host_s, waiting_s, bubble_s = starts.split(number, *idle)
+    busy_or_comm = kind != SpanKind.HOST
+    host_s += _length(union(start, start + duration)) - _length(
+        union(start[busy_or_comm], (start + duration)[busy_or_comm])
+    )
     rank = graph.classes[number]
     return DeviceTimes(
         device=rank.device,
@@ -178,6 +183,11 @@ def _device(
         overlapped_s=max(comm - sum(exposed.values()), 0.0),
         by_kind_s={SpanKind(k).name.lower(): float(duration[kind == k].sum()) for k in np.unique(kind).tolist()},
     )
+
+
+def _length(active: tuple[np.ndarray, np.ndarray]) -> float:
+    """Time that disjoint intervals cover [s]."""
+    return float((active[1] - active[0]).sum())
 
 
 def _idle(active: tuple[np.ndarray, np.ndarray], step_s: float) -> tuple[np.ndarray, np.ndarray]:
