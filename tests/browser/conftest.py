@@ -7,7 +7,8 @@
         lab.run_all(page, "draws.ipynb")
         page.wait_for_selector(".proteus-timeline canvas")
 
-A page that raised a JavaScript error fails its test.  Screenshots that a
+``bench`` is a page with the workbench open, the same for all tests, in its
+first state.  A page that raised a JavaScript error fails its test.  Screenshots that a
 test takes with ``screenshot(page, "name")`` lie in tests/browser/screenshots.
 """
 
@@ -21,7 +22,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.lab import Lab, free_port, server_command, server_environment, write_settings
+from tests.browser import views
+from tests.browser.lab import KERNEL_IDLE, Lab, free_port, server_command, server_environment, write_settings
 from tests.find_browser import ADVICE, find
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
@@ -37,6 +39,13 @@ ARGUMENTS = (
     "--disable-sync",
 )
 STOP_TIMEOUT_S = 20
+#: press the button if it can be; whether it could
+UNDO = """() => {
+    const button = document.querySelector('.pt-headline button[aria-label^="Undo"]');
+    const can = !button.disabled;
+    button.click();
+    return can;
+}"""
 VIEWPORT = {"width": 1500, "height": 1100}
 
 
@@ -91,6 +100,44 @@ def page(browser: Browser) -> Iterator[Page]:
     yield fresh
     context.close()
     assert errors == []
+
+
+@pytest.fixture(scope="session")
+def opened(lab: Lab, browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+    """The page that the tests of the workbench share, with its errors: a kernel starts slower than any test runs."""
+    context = browser.new_context(viewport=VIEWPORT)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    lab.write("bench.ipynb", views.BUILD)
+    lab.run_all(page, "bench.ipynb")
+    page.wait_for_function(views.DRAWN)
+    page.wait_for_function(views.OFFERED)
+    yield page, errors
+    lab.close(page)
+    context.close()
+
+
+@pytest.fixture
+def bench(opened: tuple[Page, list[str]]) -> Iterator[Page]:
+    """The shared page with nothing selected and the first strategy back; its errors fail the test."""
+    page, errors = opened
+    if errors:
+        pytest.fail(f"an earlier test left errors: {errors}")
+    before = views.probe(page, "timeline.rev")
+    while page.evaluate(UNDO):
+        page.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
+        page.wait_for_function(KERNEL_IDLE)  # all views have followed
+        before = views.probe(page, "timeline.rev")
+    page.mouse.move(0, 0)
+    page.locator(views.TIMELINE).first.focus()
+    page.keyboard.press("Escape")
+    page.wait_for_function("window.proteusProbe.tree.selected === -1 && window.proteusProbe.topology.lit.length === 0")
+    page.keyboard.press("0")
+    yield page
+    found = list(errors)
+    errors.clear()
+    assert found == []
 
 
 @pytest.fixture(scope="session")

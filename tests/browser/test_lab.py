@@ -15,12 +15,15 @@ ipywidgets.VBox([slider, label])
 """
 
 
-def test_widget_answers_a_key(lab: Lab, page: Page) -> None:
+def test_widget_answers_a_key_and_themes_switch(lab: Lab, page: Page) -> None:
     lab.write("slider.ipynb", SLIDER)
     lab.run_all(page, "slider.ipynb")
     page.locator(".widget-slider .noUi-handle").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".widget-label >> text=now 4")).to_be_visible()
+    for theme in ("dark", "light"):
+        lab.use_theme(page, theme)
+        assert page.evaluate("document.body.dataset.jpThemeLight") == ("true" if theme == "light" else "false")
     lab.close(page)
 
 
@@ -28,13 +31,4 @@ def test_error_of_a_cell_is_seen(lab: Lab, page: Page) -> None:
     lab.write("wrong.ipynb", "1 / 0")
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         lab.run_all(page, "wrong.ipynb")
-    lab.close(page)
-
-
-def test_themes_switch(lab: Lab, page: Page) -> None:
-    lab.write("theme.ipynb", "1")
-    lab.open(page, "theme.ipynb")
-    for theme in ("dark", "light"):
-        lab.use_theme(page, theme)
-        assert page.evaluate("document.body.dataset.jpThemeLight") == ("true" if theme == "light" else "false")
     lab.close(page)

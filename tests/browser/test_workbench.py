@@ -1,100 +1,17 @@
 """The workbench in a real browser: it draws, its views are linked, it is edited by keyboard.
 
-All tests but the last share one page: starting a kernel takes longer than any of them.
+All tests but the last share the page of `bench`: starting a kernel takes longer than any of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import VIEWPORT
 from tests.browser.lab import Lab
-
-BUILD = """
-import proteus as pt
-model = pt.models.load("gpt2")
-tree = pt.StrategyTree(model).parallelize(dp=2, tp=2, pp=2, micro_batch=1, global_batch=16, zero=1)
-bench = pt.lab(tree, pt.clusters.load("dgx-a100"))
-bench
-"""
-DRAWN = "window.proteusProbe?.timeline?.n > 0 && window.proteusProbe?.topology?.edges > 0"
-OFFERED = "document.querySelectorAll('.pt-controls select[name=tp] option').length > 1"
-TIMELINE = ".pt-timeline canvas"
-#: of axe's four grades; "minor" and "moderate" are advice
-BARRED_IMPACTS = {"serious", "critical"}
-
-
-def probe(page: Page, expression: str) -> object:
-    return page.evaluate(f"window.proteusProbe.{expression}")
-
-
-def choose(page: Page, setting: str, value: str) -> None:
-    """Pick a value in the controls and wait for the new picture."""
-    before = probe(page, "timeline.rev")
-    page.locator(f".pt-controls select[name={setting}]").select_option(label=value)
-    page.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
-
-
-def row(page: Page, text: str, nth: int = 0) -> object:
-    return page.locator(".pt-tree [role=treeitem] > .pt-row", has_text=text).nth(nth)
-
-
-def tab(page: Page, name: str) -> None:
-    page.locator(".jupyter-widget-tab .lm-TabBar-tab", has_text=name).click()
-
-
-def findings(page: Page) -> list[str]:
-    """What axe finds in our views, as ``impact rule: element``; the rest of the page is JupyterLab's."""
-    found = Axe().run(page, context={"include": [[".pt"]]}).response["violations"]
-    return [
-        f"{rule['impact']} {rule['id']}: {node['html'][:160]} — {node['failureSummary'][:200]}"
-        for rule in found
-        if rule["impact"] in BARRED_IMPACTS
-        for node in rule["nodes"]
-    ]
-
-
-@pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Browser) -> Iterator[tuple[Page, list[str]]]:
-    """The page that the tests share, with its errors."""
-    context = browser.new_context(viewport=VIEWPORT)
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    lab.write("bench.ipynb", BUILD)
-    lab.run_all(page, "bench.ipynb")
-    page.wait_for_function(DRAWN)
-    page.wait_for_function(OFFERED)
-    yield page, errors
-    lab.close(page)
-    context.close()
-
-
-@pytest.fixture
-def bench(opened: tuple[Page, list[str]]) -> Iterator[Page]:
-    """The shared page with nothing selected and the first strategy back; its errors fail the test."""
-    page, errors = opened
-    if errors:
-        pytest.fail(f"an earlier test left errors: {errors}")
-    undo = page.get_by_role("button", name="Undo the last change")
-    while undo.is_enabled():
-        before = probe(page, "timeline.rev")
-        undo.click()
-        page.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
-    page.mouse.move(0, 0)
-    page.locator(TIMELINE).first.focus()
-    page.keyboard.press("Escape")
-    page.wait_for_function("window.proteusProbe.tree.selected === -1 && window.proteusProbe.topology.lit.length === 0")
-    page.keyboard.press("0")
-    yield page
-    found = list(errors)
-    errors.clear()
-    assert found == []
+from tests.browser.views import BUILD, DRAWN, TIMELINE, choose, probe, row, tab
 
 
 def test_it_draws_in_light_and_dark(bench: Page, lab: Lab, screenshot: Callable[[Page, str], Path]) -> None:
@@ -248,7 +165,9 @@ def test_tabs_explain_chart_and_compare(bench: Page, lab: Lab, screenshot: Calla
     tab(bench, "Charts")
     bench.wait_for_function("window.proteusProbe.charts?.count === 4")
     for theme in ("dark", "light"):
+        drawn_at = probe(bench, "charts.at")
         lab.use_theme(bench, theme)
+        bench.wait_for_function(f"window.proteusProbe.charts.at > {drawn_at}")
         bench.locator(".pt-charts figure").last.scroll_into_view_if_needed()
         bench.wait_for_timeout(300)
         screenshot(bench, f"charts-{theme}")
@@ -259,17 +178,6 @@ def test_tabs_explain_chart_and_compare(bench: Page, lab: Lab, screenshot: Calla
     expect(bench.locator(".pt-compare .pt-differences")).to_contain_text("tp 2 → 1")
     tab(bench, "Code")
     expect(bench.locator("pre", has_text="parallelize").last).to_be_visible()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(bench: Page, lab: Lab, theme: str) -> None:
-    lab.use_theme(bench, theme)
-    tab(bench, "Why is it slow?")
-    row(bench, "layers").click()
-    bench.wait_for_function("window.proteusProbe.topology.lit.length > 0")
-    found = findings(bench)
-    lab.use_theme(bench, "light")
-    assert found == []
 
 
 def test_untrusted_names_are_text(lab: Lab, page: Page) -> None:
