@@ -15,16 +15,8 @@ from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "proteus" / "validation" / "data"
 COLUMNS = {
-    "llm": (
-        "id source table_id framework task model n_params hidden layers heads kv_heads ffn_hidden vocab seq_len "
-        "moe_experts moe_topk moe_ffn gpu gpus_per_node n_gpus intra_node_link inter_node_gbps_per_gpu precision "
-        "dp tp sp pp vpp cp ep zero_stage micro_batch global_batch recompute flash_attention comm_overlap pp_schedule "
-        "step_time_s tokens_per_s_per_gpu peak_memory_gb memory_kind outcome assumed_fields notes"
-    ).split(),
-    "classic": (
-        "source framework model gpu n_gpus gpus_per_node link precision batch_per_gpu images_or_samples_per_s unit "
-        "ms_per_step notes"
-    ).split(),
+    "llm": ["id", "source", "table_id", "framework", "task", "model", "n_params", "hidden", "layers", "heads", "kv_heads", "ffn_hidden", "vocab", "seq_len", "moe_experts", "moe_topk", "moe_ffn", "gpu", "gpus_per_node", "n_gpus", "intra_node_link", "inter_node_gbps_per_gpu", "precision", "dp", "tp", "sp", "pp", "vpp", "cp", "ep", "zero_stage", "micro_batch", "global_batch", "recompute", "flash_attention", "comm_overlap", "pp_schedule", "step_time_s", "tokens_per_s_per_gpu", "peak_memory_gb", "memory_kind", "outcome", "assumed_fields", "notes"],
+    "classic": ["source", "framework", "model", "gpu", "n_gpus", "gpus_per_node", "link", "precision", "batch_per_gpu", "images_or_samples_per_s", "unit", "ms_per_step", "notes"],
 }  # fmt: skip
 
 

@@ -119,18 +119,18 @@ def _tied(chunks: tuple[Chunk, ...], precision: Precision) -> list[Tied]:
     for chunk in chunks:
         for number, link in enumerate(chunk.links):
             for state in states(link):
-                path = state.parameter.tied_to
-                if path is None or state.parameter.gradient < 0:
+                tied_to = state.parameter.tied_to
+                if tied_to is None or state.parameter.gradient < 0:
                     continue
-                owner, item = owners[path]
-                _check_tied(f"{link.path(0)}.{state.parameter.name}", state, chunk, path, item[3], owner)
+                owner, item = owners[tied_to]
+                _check_tied(f"{link.path(0)}.{state.parameter.name}", state, chunk, tied_to, item[3], owner)
                 if owner.rank == chunk.rank:
                     continue
                 parts = chunk.mesh.degree(state.kept["gradient"] or state.kept["optimizer"])
                 row = CommRow(
                     mesh=chunk.mesh, axes=(), kind="all_reduce", size_bytes=state.numel * precision.grad_bytes / parts,
-                    stream="gradient", name=f"all_reduce tied {path}", node=(link.run.path, ""),
-                    span=SpanKind.GRADIENT_COMM, 
+                    stream="gradient", name=f"all_reduce tied {tied_to}", node=(link.run.path, ""),
+                    span=SpanKind.GRADIENT_COMM,
                     members=paired_ranks(owner.first_device, chunk.first_device, chunk.mesh.size),
                 )  # fmt: skip
                 items = (item, (chunk.index, number, 0, state))

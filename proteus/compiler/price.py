@@ -9,7 +9,7 @@ from functools import lru_cache
 from proteus.cluster.gpu import Gpu
 from proteus.compiler.chain import op_sizes
 from proteus.compiler.layout import local_chunk
-from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, ProgramPhase
 from proteus.costs.lower import works
 from proteus.costs.ops import Calibration, OpCosts
 from proteus.costs.overlap import ComputeClass, compute_class
@@ -64,16 +64,14 @@ class Pricer:
         return found[1]
 
     def _price(self, program: BlockProgram, instruction: Instruction, coordinate: tuple[int, ...]) -> Price:
+        kernels: tuple[Work, ...] = ()  # a slice is a view, a mask writes nothing
         match instruction:
             case Compute():
                 sizes = op_sizes(program, instruction.op, instruction.cut, coordinate)
-                kernels = ()  # where nothing of an uneven cut is left for the rank, nothing runs
-                if all(sizes.values()):
+                if all(sizes.values()):  # where nothing of an uneven cut is left for the rank, nothing runs
                     kernels = works(instruction.op, sizes, PHASE_OF[instruction.phase], self.precision, self.profile)
             case Accumulate():
                 kernels = (self.addition(program, instruction, coordinate),)
-            case Move():  # a slice is a view, a mask writes nothing
-                kernels = ()
         return self.total(kernels)
 
     def addition(self, program: BlockProgram, instruction: Accumulate, coordinate: tuple[int, ...]) -> Work:
