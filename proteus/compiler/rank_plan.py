@@ -421,7 +421,7 @@ class RankPlanner:
         if not self.training.overlap_parameters:
             return found
         for chunk in own:
-            for number, link in enumerate(chunk.links):
+            for number in range(len(chunk.links)):
                 for row, move in self._updated_rows(chunk, number):
                     step = writer.add(True, self.tables.comm(row), [], chunk.index, move)
                     found.setdefault((chunk.index, number), []).append(step)
