@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from proteus.cli.flags import positive
 from proteus.cli.output import announce, print_json
+
+if TYPE_CHECKING:
+    from proteus.validation.runs import Run
 
 
 def add_to(commands: Any) -> None:
@@ -19,24 +21,57 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("file", nargs="?", metavar="FILE.csv", help="a table of runs (.csv or .csv.gz)")
     parser.add_argument("--table", action="append", metavar="NAME", help="only this source table (may be repeated)")
-    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one by core)")
-    parser.add_argument("--worst", type=positive, default=10, metavar="N", help="worst rows to print (default 10)")
+    parser.add_argument(
+        "--warm", type=int, choices=(0, 1), default=0, metavar="1", help="let one run of a table set three constants"
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one by core)")
+    parser.add_argument("--worst", type=int, default=10, metavar="N", help="worst rows to print (default 10)")
     group = parser.add_argument_group("ablation")
     group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
     group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")
+    group.add_argument("--analytic", action="store_true", help="shares of peaks instead of a simulation (Paleo)")
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    group.add_argument(
+        "--report", metavar="FILE.md", help="cold, warm, ablation and plots of the shipped runs, as a page"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
-    from proteus.errors import InputError, unknown
+    from proteus.errors import InputError
     from proteus.htae.engine import warm_up
+    from proteus.validation.evidence import gather
     from proteus.validation.report import text_report
-    from proteus.validation.runs import read_runs, shipped_runs
     from proteus.validation.score import Options
     from proteus.validation.validate import answer, validate
+    from proteus.validation.warm import warm_scores
+
+    if options.workers is not None and options.workers < 1:
+        raise InputError(f"--workers {options.workers}: it must be at least 1")
+    runs = load_runs(options)
+    warm_up(announce)
+    if options.report:
+        from proteus.validation.document import write
+
+        write(gather(runs, workers=options.workers, tell=announce), options.report)
+        return 0
+    settings = Options(sharing=not options.no_sharing, overlap=not options.no_overlap, analytic=options.analytic)
+    scores = validate(runs, settings, workers=options.workers)
+    if options.warm:
+        scores = warm_scores(runs, scores, settings, workers=options.workers)
+    if options.json:
+        print_json(answer(scores))
+    else:
+        print(text_report(scores, worst=options.worst))
+    return 0
+
+
+def load_runs(options: argparse.Namespace) -> tuple[Run, ...]:
+    """The runs of the file, or those that Proteus ships; only the tables asked for."""
+    from proteus.errors import InputError, unknown
+    from proteus.validation.runs import read_runs, shipped_runs
 
     runs = read_runs(options.file) if options.file else shipped_runs()
     if options.table:
@@ -45,12 +80,4 @@ def run(options: argparse.Namespace) -> int:
             if name not in known:
                 raise InputError(unknown("source table", name, known))
         runs = tuple(run for run in runs if run.table_id in options.table)
-    warm_up(announce)
-    scores = validate(
-        runs, Options(sharing=not options.no_sharing, overlap=not options.no_overlap), workers=options.workers
-    )
-    if options.json:
-        print_json(answer(scores))
-    else:
-        print(text_report(scores, worst=options.worst))
-    return 0
+    return runs

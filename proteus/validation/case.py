@@ -55,7 +55,7 @@ def case_of(run: Run) -> Case:
     framework = framework_of(run.framework)
     cluster = cluster_of(run, assumed, framework.gpu_Gbps)
     if run.kind == "classic":
-        tree = classic_case(run, framework, assumed)
+        tree = classic_case(run, cluster, assumed)
         return Case(run=run, trees=(tree,), cluster=cluster, assumed=tuple(assumed))
     recipe, besides = recipe_of(run, framework, assumed)
     spec = spec_of(

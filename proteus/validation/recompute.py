@@ -7,7 +7,7 @@ from collections.abc import Callable
 from proteus.model.graph import Block, Op, OpKind
 from proteus.strategy import StrategyTree
 
-#: ops that cost little to run again: norms and activations (Megatron-Core's recompute_modules layernorm, mlp_act, moe_act)
+#: ops that cost little to run again (Megatron-Core's recompute_modules layernorm, mlp_act, moe_act)
 _CHEAP = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.ACTIVATION, OpKind.DROPOUT)
 #: share of the products of a layer that torchtitan's per-op policy runs again: every second one
 #: (torchtitan distributed/activation_checkpoint.py, ``_get_custom_policy``)

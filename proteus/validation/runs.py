@@ -14,6 +14,7 @@ import gzip
 import io
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -246,10 +247,15 @@ _SAMPLE_UNITS = ("samples/s", "images/s", "images_or_samples/s", "sequences/s")
 
 def _classic(row: Mapping[str, str | None], line: int) -> Run:
     gpus, batch = count(row.get("n_gpus")), count(row.get("batch_per_gpu"))
+    notes = _lower(row, "notes")
+    # what has no column of its own stands in the remarks as name=value
+    said = {name: int(value) for name, value in re.findall(r"\b(seq_len|grad_accum)=(\d+)(?![\d.])", notes)}
+    accumulated = said.get("grad_accum", 1)
+    whole = batch * gpus * accumulated if batch and gpus else None
     step_ms, rate = number(row.get("ms_per_step")), number(row.get("images_or_samples_per_s"))
-    step_s = step_ms * MS if step_ms else None
-    if step_s is None and rate and batch and gpus and _lower(row, "unit") in _SAMPLE_UNITS:
-        step_s = batch * gpus / rate
+    step_s = step_ms * MS * accumulated if step_ms else None
+    if step_s is None and rate and whole and _lower(row, "unit") in _SAMPLE_UNITS:
+        step_s = whole / rate
     return Run(
         id=_text(row, "id") or str(line),
         table_id=_text(row, "table_id") or f"{_text(row, 'source')}: {_text(row, 'model')}",
@@ -257,6 +263,7 @@ def _classic(row: Mapping[str, str | None], line: int) -> Run:
         source=_text(row, "source"),
         framework=_lower(row, "framework"),
         model=_lower(row, "model"),
+        seq=said.get("seq_len"),
         gpu=_lower(row, "gpu"),
         gpus_per_node=count(row.get("gpus_per_node")),
         num_gpus=gpus,
@@ -264,7 +271,7 @@ def _classic(row: Mapping[str, str | None], line: int) -> Run:
         precision=_lower(row, "precision"),
         dp=gpus,
         micro_batch=batch,
-        global_batch=batch * gpus if batch and gpus else None,
-        notes=_lower(row, "notes"),
+        global_batch=whole,
+        notes=notes,
         step_time_s=step_s,
     )

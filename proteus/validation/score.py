@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from proteus.errors import ProteusError
 from proteus.simulate import simulate
 from proteus.validation.calibrate import Constants
 from proteus.validation.case import case_of
+from proteus.validation.paleo import paleo_step_s
 from proteus.validation.runs import Run
 
 #: statuses of a row
@@ -21,12 +22,15 @@ class Options:
 
     Parameters
     ----------
+    analytic
+        The yardstick of :mod:`proteus.validation.paleo` instead of a simulation.
     constants
         What a measured run of the same table said of the cluster.
     """
 
     sharing: bool = True
     overlap: bool = True
+    analytic: bool = False
     constants: Constants | None = None
 
 
@@ -94,23 +98,26 @@ class Score:
 
 def score_run(run: Run, options: Options = PLAIN) -> Score:
     """Simulate a run; what cannot be expressed says why."""
-    measured = {
-        "id": run.id,
-        "table_id": run.table_id,
-        "measured_step_time_s": run.step_time_s,
-        "measured_fits": {"ok": True, "oom": False}.get(run.outcome),
-        "measured_peak_memory_bytes": run.peak_memory_bytes,
-        "memory_is_exact": run.memory_is_exact,
-        "num_gpus": run.num_gpus,
-        "global_batch": run.global_batch,
-        "strategy": strategy_text(run),
-    }
+    measured = Score(
+        id=run.id,
+        table_id=run.table_id,
+        status=SCORED,
+        measured_step_time_s=run.step_time_s,
+        measured_fits={"ok": True, "oom": False}.get(run.outcome),
+        measured_peak_memory_bytes=run.peak_memory_bytes,
+        memory_is_exact=run.memory_is_exact,
+        num_gpus=run.num_gpus,
+        global_batch=run.global_batch,
+        strategy=strategy_text(run),
+    )
     if run.outcome == "error":
-        return Score(**measured, status=NO_MEASUREMENT, reason="the run failed for a reason other than memory")
+        return replace(measured, status=NO_MEASUREMENT, reason="the run failed for a reason other than memory")
     if run.kind == "classic" and run.step_time_s is None:
-        return Score(**measured, status=NO_MEASUREMENT, reason="no time per step follows from what is stated")
+        return replace(measured, status=NO_MEASUREMENT, reason="no time per step follows from what is stated")
     try:
         case = case_of(run)
+        if options.analytic:
+            return replace(measured, step_time_s=paleo_step_s(case.tree, case.cluster))
         calibration = options.constants.calibration() if options.constants is not None else None
         for tree in case.trees:
             result = simulate(
@@ -119,10 +126,9 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
             if result.fits:
                 break
     except ProteusError as error:
-        return Score(**measured, status=NOT_EXPRESSIBLE, reason=str(error).split("\n", 1)[0])
-    return Score(
-        **measured,
-        status=SCORED,
+        return replace(measured, status=NOT_EXPRESSIBLE, reason=str(error).split("\n", 1)[0])
+    return replace(
+        measured,
         step_time_s=result.step_time_s,
         fits=result.fits,
         peak_memory_bytes=result.peak_memory_bytes,

@@ -1,0 +1,241 @@
+"""docs/accuracy.md, written from scores: tables, plots, what is not reached and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from proteus.files import atomic_write
+from proteus.validation.metrics import Summary, by_table, summarize
+from proteus.validation.plots import scatter
+from proteus.validation.report import percent, worst_line
+from proteus.validation.runs import Run
+from proteus.validation.score import NOT_EXPRESSIBLE, Score
+from proteus.validation.validate import mean_table_error
+
+#: numbers that this project wants to reach: (what, cold, warm)
+TARGETS = (
+    ("step time, median over rows", "8 %", "3 %"),
+    ("step time, mean over tables of their mean", "12 %", "5 %"),
+    ("Kendall tau, mean over tables that vary the strategy", "0.90", "0.93"),
+    ("verdict on memory", "97 %", ""),
+    ("peak memory where exact, median", "5 %", ""),
+)
+#: tables that vary the strategy of one model on one cluster, where the order of the rows means something
+STRATEGY_TABLES = ("aleph", "zero_bubble", "mlm_sc21")
+TEXT = Path(__file__).with_name("data") / "accuracy_notes.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that the page says.
+
+    Parameters
+    ----------
+    ablation
+        Name of a variant → its scores of the same runs.
+    ladders
+        Id of a bad row → where its predicted time goes.
+    """
+
+    runs: Sequence[Run]
+    cold: Sequence[Score]
+    warm: Sequence[Score]
+    classic: Sequence[Score]
+    ablation: Mapping[str, Sequence[Score]]
+    ladders: Mapping[str, str]
+
+
+def write(evidence: Evidence, path: str | Path) -> None:
+    """Write the page and its plots (in a folder of the page's name)."""
+    target = Path(path)
+    folder = target.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    for name, text in plots(evidence).items():
+        with atomic_write(folder / f"{name}.svg") as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    with atomic_write(target) as temporary:
+        temporary.write_text(page(evidence, folder.name), encoding="utf-8")
+
+
+def plots(evidence: Evidence) -> dict[str, str]:
+    """Name of a plot → SVG: language models cold and warm, benchmarks."""
+    family = {run.id: family_of(run) for run in evidence.runs}
+    names = [name for name, _ in Counter(family.values()).most_common(6)]
+
+    def groups(scores: Sequence[Score]) -> list[tuple[str, list[Score]]]:
+        found = [(name, [s for s in scores if family.get(s.id) == name]) for name in names]
+        return [*found, ("others", [s for s in scores if family.get(s.id) not in names])]
+
+    made = {
+        "cold": scatter("Step time, cold", groups(evidence.cold)),
+        "warm": scatter("Step time, one run of the table seen", groups(evidence.warm)),
+    }
+    if evidence.classic:
+        tables = by_table(evidence.classic)
+        largest = sorted(tables, key=lambda name: -summarize(tables[name]).timed)[:6]
+        made["classic"] = scatter("Step time of benchmarks, cold", [(name, tables[name]) for name in largest])
+    return made
+
+
+def family_of(run: Run) -> str:
+    """The name under which a plot shows a run: its framework without brackets."""
+    return run.framework.partition("(")[0].strip() or "not stated"
+
+
+def page(evidence: Evidence, folder: str) -> str:
+    """The page as Markdown."""
+    cold, warm = evidence.cold, evidence.warm
+    parts = [
+        "# Accuracy",
+        "Written by `proteus validate --report docs/accuracy.md`; every number is from that run. "
+        f"{len(evidence.runs)} published runs from {len(by_table(cold))} tables, "
+        "each predicted from its configuration alone.",
+        _overall(cold, warm),
+        f"![predicted against measured, cold]({folder}/cold.svg)",
+        f"![predicted against measured, one run seen]({folder}/warm.svg)",
+        "## By source table",
+        "`n/e`: not expressible. `bias`: median signed error. `tau`: Kendall's tau of the throughput by GPU. "
+        "`verdicts`: fits or out of memory, told right. `warm`: mean error of the other rows after one run was seen.",
+        _tables(cold, warm),
+        "## What each behaviour is worth",
+        _ablation(cold, evidence.ablation),
+        _notes(),
+        "## What could not be scored",
+        _reasons(cold),
+        "## Worst rows",
+        _worst(cold, evidence.ladders),
+        "## What was assumed",
+        _assumed(cold),
+    ]
+    if evidence.classic:
+        parts += ["## Benchmarks of named models", _classic(evidence.classic), f"![benchmarks]({folder}/classic.svg)"]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, numbers to the right.
+
+    >>> print(table(("a", "b"), [("x", "1")]))
+    | a | b |
+    |:--|--:|
+    | x | 1 |
+    """
+    lines = [" | ".join(header), "|".join([":--", *["--:"] * (len(header) - 1)])]
+    lines += [" | ".join(row) for row in rows]
+    return "\n".join(f"|{line}|" if number == 1 else f"| {line} |" for number, line in enumerate(lines))
+
+
+def mean_tau(scores: Sequence[Score]) -> float | None:
+    """Mean of the taus of the tables that vary the strategy."""
+    taus = [
+        tau
+        for name, rows in by_table(scores).items()
+        if name.startswith(STRATEGY_TABLES) and (tau := summarize(rows).tau) is not None
+    ]
+    return sum(taus) / len(taus) if taus else None
+
+
+def _overall(cold: Sequence[Score], warm: Sequence[Score]) -> str:
+    def numbers(scores: Sequence[Score]) -> list[str]:
+        total = summarize(scores)
+        tables = [summarize(rows) for rows in by_table(scores).values()]
+        tau = mean_tau(scores)
+        right = total.right_verdicts / total.verdicts if total.verdicts else None
+        return [
+            percent(total.median_error),
+            percent(mean_table_error(tables)),
+            "-" if tau is None else f"{tau:.2f}",
+            percent(right),
+            percent(total.memory_error),
+        ]
+
+    rows = [
+        (what, got, want, got_warm if want_warm else "", want_warm)
+        for (what, want, want_warm), got, got_warm in zip(TARGETS, numbers(cold), numbers(warm), strict=True)
+    ]
+    return table(("", "cold", "wanted", "warm", "wanted"), rows)
+
+
+def _tables(cold: Sequence[Score], warm: Sequence[Score]) -> str:
+    after = {name: summarize(rows) for name, rows in by_table(warm).items()}
+    header = ("table", "rows", "n/e", "median", "mean", "bias", "tau", "verdicts", "missed", "false", "memory", "warm")
+    rows = []
+    for name, scores in by_table(cold).items():
+        s = summarize(scores)
+        warmed = after.get(name)
+        rows.append((*_cells(name, s), percent(warmed.mean_error if warmed else None)))
+    return table(header, rows)
+
+
+def _cells(name: str, s: Summary) -> tuple[str, ...]:
+    bias = "-" if s.bias is None else f"{100 * s.bias:+.1f}%"
+    tau = "-" if s.tau is None else f"{s.tau:.2f}"
+    return (
+        name,
+        str(s.rows),
+        str(s.not_expressible),
+        percent(s.median_error),
+        percent(s.mean_error),
+        bias,
+        tau,
+        f"{s.right_verdicts}/{s.verdicts}",
+        str(s.missed_oom),
+        str(s.false_oom),
+        percent(s.memory_error),
+    )
+
+
+def _ablation(cold: Sequence[Score], ablation: Mapping[str, Sequence[Score]]) -> str:
+    rows = []
+    for name, scores in {"all on": cold, **ablation}.items():
+        s = summarize(scores)
+        tables = [summarize(found) for found in by_table(scores).values()]
+        tau = mean_tau(scores)
+        bias = "-" if s.bias is None else f"{100 * s.bias:+.1f}%"
+        rows.append(
+            (
+                name,
+                percent(s.median_error),
+                percent(mean_table_error(tables)),
+                bias,
+                "-" if tau is None else f"{tau:.2f}",
+            )
+        )
+    return table(("the same rows with", "median", "mean over tables", "bias", "tau"), rows)
+
+
+def _notes() -> str:
+    return TEXT.read_text(encoding="utf-8").strip()
+
+
+def _reasons(scores: Sequence[Score]) -> str:
+    reasons = Counter((row.status, row.reason) for row in scores if row.reason)
+    return table(("reason", "status", "rows"), [(r, s, str(n)) for (s, r), n in reasons.most_common()])
+
+
+def _worst(scores: Sequence[Score], ladders: Mapping[str, str]) -> str:
+    lines = []
+    for row in scores:
+        if row.id in ladders:
+            lines.append(f"- {worst_line(row)}  \n  {ladders[row.id]}")
+    return "\n".join(lines)
+
+
+def _assumed(scores: Sequence[Score]) -> str:
+    counted = Counter(text for row in scores if row.status != NOT_EXPRESSIBLE for text in row.assumed)
+    return table(("where a run does not say", "rows"), [(text, str(n)) for text, n in counted.most_common(40)])
+
+
+def _classic(scores: Sequence[Score]) -> str:
+    tables = {name: summarize(rows) for name, rows in by_table(scores).items()}
+    rows = [
+        (name, str(s.rows), str(s.timed), percent(s.median_error), percent(s.mean_error))
+        for name, s in tables.items()
+        if s.timed
+    ]
+    skipped = sum(s.rows for s in tables.values() if not s.timed)
+    text = table(("source and model", "rows", "timed", "median", "mean"), rows)
+    return f"{text}\n\n{skipped} rows are of models that the zoo does not have, or say no time per step."
