@@ -139,14 +139,15 @@ def test_several_nodes_are_edited_at_once(bench: Page) -> None:
 
 def test_single_keys_stay_in_the_views(bench: Page) -> None:
     cells = bench.locator(".jp-Cell").count()
-    for target in (TIMELINE, ".pt-tree [role=treeitem]", ".pt-topology .pt-link"):
+    kind = "window.jupyterapp.shell.currentWidget.content.activeCell.model.type"
+    places = (TIMELINE, ".pt-tree [role=treeitem]", ".pt-topology .pt-link", ".pt-chip:visible", ".pt-tools button")
+    for target in places:
         bench.locator(target).first.focus()
-        for key in "wasdbfm0cxutut":
+        for key in "wasdbfm0uutt":
             bench.keyboard.press(key)
-    bench.wait_for_timeout(300)
-    assert bench.locator(".jp-Cell").count() == cells
-    bench.locator(TIMELINE).first.focus()
-    bench.keyboard.press("c")  # off again
+        bench.wait_for_timeout(100)
+        assert bench.evaluate(kind) == "code", target  # M would make it text
+        assert bench.locator(".jp-Cell").count() == cells, target
 
 
 def test_zoom_by_keyboard_and_fit(bench: Page) -> None:

@@ -77,7 +77,7 @@ def test_random_clicks_leave_no_error(bench: Page) -> None:
     end = time.monotonic() + SECONDS
     while time.monotonic() < end and not errors:
         part = bench.evaluate_handle(PICK, [PARTS, chance.random()]).as_element()
-        assert part is not None
+        assert part is not None, f"nothing is left to click after {done[-5:]}"
         try:
             done.append(act(bench, part, chance))
         except Exception as gone:  # the views redraw at any time; a part that is gone is no finding

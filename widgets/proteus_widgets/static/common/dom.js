@@ -15,10 +15,14 @@ function build(node, attributes, children) {
 export const h = (tag, attributes = {}, ...children) => build(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
 
-// JupyterLab listens for single letters; a view that handles keys must keep them.
+// JupyterLab listens for single letters (D D deletes the cell), whatever has the focus inside a cell: they end here.
+// Its mark for that only counts on the focused element itself, so it alone would leave out our buttons.
 export function prepare(el, name) {
   el.classList.add("pt", `pt-${name}`);
   el.setAttribute("data-lm-suppress-shortcuts", "true");
+  el.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+  });
 }
 
 export function taken(event) {
