@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from proteus.cli.flags import positive
 from proteus.cli.output import announce, print_json
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "validate",
         help="compare predictions with measured runs",
-        description="Compare predictions with the measured runs of a table; without a file, with those that Proteus ships.",
+        description="Compare predictions with the measured runs of a table; without a file, those that Proteus ships.",
         allow_abbrev=False,
     )
     parser.add_argument("file", nargs="?", metavar="FILE.csv", help="a table of runs (.csv or .csv.gz)")
@@ -24,8 +25,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--warm", type=int, choices=(0, 1), default=0, metavar="1", help="let one run of a table set three constants"
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one by core)")
-    parser.add_argument("--worst", type=int, default=10, metavar="N", help="worst rows to print (default 10)")
+    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one by core)")
+    parser.add_argument("--worst", type=positive, default=10, metavar="N", help="worst rows to print (default 10)")
     group = parser.add_argument_group("ablation")
     group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
     group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")
@@ -48,8 +49,6 @@ def run(options: argparse.Namespace) -> int:
     from proteus.validation.validate import answer, validate
     from proteus.validation.warm import warm_scores
 
-    if options.workers is not None and options.workers < 1:
-        raise InputError(f"--workers {options.workers}: it must be at least 1")
     runs = load_runs(options)
     warm_up(announce)
     if options.report:

@@ -28,6 +28,8 @@ MISTAKES = {
     "missing tree": (["simulate", "--tree", "nowhere.yaml", "--cluster", "dgx-a100"], "nowhere.yaml"),
     "two numbers of hosts": (["cluster", "dgx-a100:2", "--nodes", "3"], "disagree"),
     "no such device": (["cluster", "dgx-a100", "--slow-device", "x=2"], "'x'"),
+    "no workers": (["validate", "--workers", "0"], "'0'"),
+    "no worst rows": (["validate", "--worst=-1"], "'-1'"),
     "impossible degree": (["simulate", "--model", "gpt2", "--cluster", "dgx-a100", "--tp", "7"], "7"),
     "unknown schedule": (["simulate", "--model", "gpt2", "--cluster", "dgx-a100", "--schedule", "1f2b"], "1f1b"),
 }
