@@ -41,7 +41,6 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
-    from proteus.errors import InputError
     from proteus.htae.engine import warm_up
     from proteus.validation.evidence import gather
     from proteus.validation.report import text_report
