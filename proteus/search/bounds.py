@@ -14,7 +14,7 @@ from proteus.strategy.tree import StrategyTree
 #: schedules whose ranks keep micro-batches as 1F1B does, or more
 _AS_1F1B = ("1f1b", "gpipe", "interleaved")
 #: schedules that fill the bubble with weight gradients
-_FILLED = ("zb-h1", "zb-v", "v-half", "v-min", "dualpipe")
+_FILLED = ("zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe")
 
 
 def least_memory(tree: StrategyTree) -> float:

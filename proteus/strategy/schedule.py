@@ -45,6 +45,7 @@ SCHEDULES: dict[str, Rule] = {
     "1f1b": Rule("line", is_limited=True),
     "interleaved": Rule("loop"),
     "zb-h1": Rule("line"),
+    "zb-h2": Rule("line"),
     "zb-v": Rule("v"),
     "v-half": Rule("v"),
     "v-min": Rule("v"),
@@ -186,6 +187,8 @@ def _row(
             return patterns.interleaved(rank, num_ranks, num_micro_batches, virtual_stages)
         case "zb-h1":
             return patterns.zb_h1(rank, num_ranks, num_micro_batches)
+        case "zb-h2":
+            return patterns.zb_h2(rank, num_ranks, num_micro_batches)
         case "zb-v":
             return patterns.zb_v(rank, num_ranks, num_micro_batches)
         case "v-half":

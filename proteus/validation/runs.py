@@ -92,7 +92,7 @@ class Run:
 
     @property
     def memory_is_exact(self) -> bool:
-        return "allocated" in self.memory_kind or "active" in self.memory_kind
+        return any(word in self.memory_kind for word in ("allocated", "active", "peak (paper)"))
 
 
 def number(text: str | None) -> float | None:

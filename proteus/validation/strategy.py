@@ -29,6 +29,8 @@ _SCHEDULES = {
     "interleaved": "interleaved",
     "gpipe": "gpipe",
     "zb-1p": "zb-h1",
+    "zb-2p": "zb-h2",
+    "zb-h2": "zb-h2",
     "zb-h1": "zb-h1",
     "zb-v": "zb-v",
     "v-half": "v-half",

@@ -32,6 +32,7 @@ PLANS = {
     "1f1b-4x6-limit-2": ("1f1b", 4, 6, 1, 2),
     "interleaved-4x8x2": ("interleaved", 4, 8, 2),
     "zb-h1-4x8": ("zb-h1", 4, 8),
+    "zb-h2-4x8": ("zb-h2", 4, 8),
     "zb-v-4x8": ("zb-v", 4, 8),
     "v-half-4x6": ("v-half", 4, 6),
     "v-min-4x6": ("v-min", 4, 6),

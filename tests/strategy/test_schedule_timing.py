@@ -54,6 +54,15 @@ def test_zb_v_never_waits(p: int, more: int) -> None:
     assert spans(plan("zb-v", p, m), 1, 1, 1) == [6.0 * m] * p
 
 
+@given(RANKS, st.integers(0, 20))
+def test_zb_h2_never_waits_and_holds_twice(p: int, more: int) -> None:
+    """Zero bubble with F = B = W for 2 p - 1 micro-batches on the first rank: Qi et al. 2023, section 2.2."""
+    m = 2 * p - 1 + more
+    made = plan("zb-h2", p, m)
+    assert spans(made, 1, 1, 1) == [3.0 * m] * p
+    assert in_flight_peak(made) == (2 * p - 1,) * p
+
+
 @given(st.integers(2, 10), st.integers(0, 20))
 def test_less_memory_costs_time_but_less_than_1f1b(p: int, more: int) -> None:
     """Waiting with F = B = W, in units of which 1F1B waits 6 (p - 1) (its stage is two chunks of the V).

@@ -117,6 +117,27 @@ def zb_h1(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
     return numbered(row, (rank,), num_micro_batches)
 
 
+def zb_h2(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
+    """More forwards before the first backward, and no rank ever waits.
+
+    Rank r starts with ``2 (p - r) - 1`` forwards, as many as fit until its
+    first backward can come back, and runs its weight gradients 2 r micro-batches
+    late.  With F = B = W every rank works from its first action to its last;
+    every rank holds ``2 p - 1`` micro-batches, about twice what 1F1B does.
+
+    Source: Qi et al. 2023, section 2.2 and fig. 3 (ZB-H2, their "2p" limit).
+    """
+    p, r = num_ranks, rank
+    warm_up = 2 * (p - r) - 1
+    n = max(num_micro_batches, 2 * p - 1)
+    row = [F0] * warm_up
+    row += [B0, F0] * (2 * r)
+    row += [B0, W0, F0] * (n - 2 * p + 1)
+    row += [B0, W0] * warm_up
+    row += [W0] * (2 * r)
+    return numbered(row, (rank,), num_micro_batches)
+
+
 def zb_v(rank: int, num_ranks: int, num_micro_batches: int) -> Columns:
     """Zero bubble over two chunks per rank, the model going down and up again.
 
