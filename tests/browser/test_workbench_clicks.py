@@ -9,13 +9,14 @@ import os
 import random
 import time
 
-from playwright.sync_api import ConsoleMessage, ElementHandle, Page
+from playwright.sync_api import ConsoleMessage, ElementHandle, Error, Page, TimeoutError
 
 from tests.browser.views import TIMELINE, probe
 
 SECONDS = float(os.environ.get("PROTEUS_CLICKS", "20"))
 SEED = 20
 ANSWER_TIMEOUT_MS = 120_000
+PATIENCE_MS = 1000
 #: what a user can do something with
 PARTS = ".pt :is(button, select, input, canvas, .pt-row, [role=button]), .jupyter-widget-tab .lm-TabBar-tab"
 KEYS = (*"wasdfmctu0np", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "Escape", "Space", "Tab")
@@ -36,7 +37,7 @@ def act(page: Page, part: ElementHandle, chance: random.Random) -> str:
     if tag == "select":
         values = part.evaluate("part => [...part.options].filter(o => !o.disabled).map(o => o.value)")
         value = chance.choice(values)
-        part.select_option(value)
+        part.select_option(value, timeout=PATIENCE_MS)
         return f"{part.get_attribute('name') or part.get_attribute('aria-label')} = {value}"
     part.evaluate("part => part.scrollIntoView({ block: 'nearest' })")
     box = part.bounding_box()
@@ -80,8 +81,8 @@ def test_random_clicks_leave_no_error(bench: Page) -> None:
         assert part is not None, f"nothing is left to click after {done[-5:]}"
         try:
             done.append(act(bench, part, chance))
-        except Exception as gone:  # the views redraw at any time; a part that is gone is no finding
-            if "not attached" not in str(gone):
+        except Error as gone:  # the views redraw at any time; a part that is gone is no finding
+            if "not attached" not in str(gone) and not isinstance(gone, TimeoutError):
                 raise
     bench.remove_listener("console", listen)
     assert errors == []

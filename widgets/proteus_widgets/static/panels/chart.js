@@ -33,29 +33,37 @@ function render({ model, el }) {
     model.save_changes();
   };
   let views = [];
+  let gone = false;
+  let last = Promise.resolve();
   const clear = () => {
     views.forEach((view) => view?.remove?.());
     views = [];
   };
+  // Bokeh draws over many frames, and only into what is on the page.
   const draw = async () => {
-    const items = model.get("items");
-    if (!items.length) return;
+    if (!model.get("items").length) return;
     const bokeh = await library(model);
+    while (!el.isConnected && !gone) await new Promise(requestAnimationFrame);
+    if (gone) return;
+    const items = model.get("items");
     clear();
     const boxes = items.map((item) => h("figure", { class: "pt-chart", role: "img", "aria-label": item.alt }));
     el.replaceChildren(...boxes);
     for (const [i, item] of items.entries()) {
       const target = h("div", { id: `${item.figure.root_id}-${Math.random().toString(36).slice(2)}` });
       boxes[i].append(target);
+      if (!target.isConnected) return;
       views.push(...[await bokeh.embed.embed_item(item.figure, target)].flat());
     }
     probe("charts", { count: items.length });
   };
-  const unwatch = watch(model, { items: draw });
+  const redraw = () => { last = last.then(draw); }; // one after the other: none takes the page from under another
+  const unwatch = watch(model, { items: redraw });
   const untheme = onTheme(tell);
   tell();
-  draw();
+  redraw();
   return () => {
+    gone = true;
     unwatch();
     untheme();
     clear();
