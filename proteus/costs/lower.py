@@ -147,7 +147,16 @@ def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile
     rope = _rope(op, batch, seq_q, seq_kv, heads, kv_heads, dim_qk, size, profile)
     if not profile.flash:
         core = _unfused_attention(
-            phase, batch * heads, seq_q, seq_kv, dim_qk, dim_v, bool(op.attrs.get("dropout")), causal, precision, profile
+            phase,
+            batch * heads,
+            seq_q,
+            seq_kv,
+            dim_qk,
+            dim_v,
+            bool(op.attrs.get("dropout")),
+            causal,
+            precision,
+            profile,
         )
         return (*rope, *core)
     backward = phase is Phase.INPUT_GRAD

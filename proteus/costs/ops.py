@@ -179,9 +179,11 @@ class OpCosts:
         raise InputError(f"GPU {self.gpu.name}: {unknown('dtype', dtype, peaks)}")
 
     def _clock(self, curve: Curve) -> float:
-        """What the board's power leaves of the clock that the curve was measured at."""
-        power = curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
-        return min(1.0, power * curves.sustained_factor(curve.chip))
+        """What the board's power leaves of the clock that the curve was measured at, in the middle of a step."""
+        return min(1.0, self._power(curve) * curves.sustained_factor(curve.chip))
+
+    def _power(self, curve: Curve) -> float:
+        return curves.power_factor(curve.chip, self.gpu.tdp_w or 0.0, self._half_flops)
 
     def _gemm(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("gemm", work.dtype)
@@ -198,7 +200,8 @@ class OpCosts:
     def _attention(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("attention", work.variant or "flash2")
         eff, *rest = curve.params
-        eff *= self._clock(curve) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
+        # softmax holds attention below the power at which products lower the clock
+        eff *= min(1.0, self._power(curve)) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
         args: list[float] = [*work.shape, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]

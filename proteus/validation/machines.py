@@ -14,9 +14,9 @@ from proteus.cluster.gpu import Gpu
 from proteus.errors import TopologyError
 from proteus.validation.runs import Run
 
-#: network of one GPU where a run does not say [Gb/s], by generation: DGX-1 (4 x EDR for 8 GPUs),
-#: DGX A100 (8 x HDR), DGX H100 (8 x NDR), DGX B200 (8 x NDR); NVIDIA's DGX user guides
-USUAL_GBPS = {"pascal": 50.0, "volta": 50.0, "ampere": 200.0, "hopper": 400.0, "blackwell": 400.0}
+#: network of one GPU where a run does not say [Gb/s], by generation: cloud hosts of 8 V100 share 100 Gb/s (AWS
+#: p3dn.24xlarge, Azure NDv2); DGX A100 8 x HDR, DGX H100 8 x NDR, DGX B200 8 x NDR (NVIDIA's DGX user guides)
+USUAL_GBPS = {"pascal": 12.5, "volta": 12.5, "ampere": 200.0, "hopper": 400.0, "blackwell": 400.0}
 #: slowest NIC that a host of GPUs is built with [Gb/s]: slower shares per GPU mean fewer NICs
 NIC_GBPS = 100.0
 #: GPUs of one NVLink domain that is a whole rack (NVIDIA GB200 NVL72 reference design)
