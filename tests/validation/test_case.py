@@ -1,0 +1,74 @@
+"""Published runs as cases."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from proteus.errors import ProteusError
+from proteus.model import zoo
+from proteus.validation.architecture import family
+from proteus.validation.case import case_of
+from proteus.validation.runs import parse_runs, shipped_runs
+from tests.validation.rows import table
+
+PACKAGE = Path(__file__).resolve().parents[2] / "proteus"
+
+
+def test_sizes_come_from_the_run() -> None:
+    (run,) = parse_runs(table({}), "t")
+    case = case_of(run)
+    assert case.tree.model.facts["layers"] == 8
+    assert case.tree.model.facts["vocab"] == 50432  # a multiple of 128 x tp, as Megatron pads it
+    assert case.cluster.num_devices == 8
+
+
+def test_families_by_name_or_by_shape() -> None:
+    assert family("qwen3_30b_a3b", False)[1]["qk_norm"]
+    assert family("no such name", True)[1]["norm"] == "layer_norm"
+    assert family("no such name", False)[1]["rope"]
+
+
+def test_recompute_as_needed_starts_with_none() -> None:
+    (run,) = parse_runs(table({"framework": "NeMo (Megatron-Core)", "recompute": "", "precision": "bf16"}), "t")
+    trees = case_of(run).trees
+    assert len(trees) > 2
+    assert not any(config.recompute == "full" for _, config in trees[0].configs)
+    assert any(config.recompute == "full" for _, config in trees[-1].configs)
+
+
+def test_most_shipped_runs_can_be_expressed() -> None:
+    reasons: dict[str, int] = {}
+    for run in shipped_runs():
+        try:
+            case_of(run)
+        except ProteusError as error:
+            reasons[str(error)] = reasons.get(str(error), 0) + 1
+    assert sum(reasons.values()) < 30, reasons
+
+
+def strings(path: Path) -> list[str]:
+    if path.suffix == ".py":
+        tree = ast.parse(path.read_text("utf-8"))
+        return [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return [path.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("folder", ["validation", "costs", "compiler", "htae", "result"])
+def test_no_row_or_table_is_a_special_case(folder: str) -> None:
+    """Neither code nor data that shape a prediction name a row, a table or one model of the tables."""
+    runs = shipped_runs()
+    names = {run.id for run in runs} | {run.table_id for run in runs}
+    names |= {run.model for run in runs if any(c.isdigit() for c in run.model)}
+    # words that only the page about accuracy says
+    pages = {"document.py", "accuracy_notes.md"}
+    names -= set(zoo.names())  # families say which published architecture they are like
+    found = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in sorted(names)), re.IGNORECASE)
+    for path in sorted((PACKAGE / folder).rglob("*")):
+        if path.suffix in (".py", ".yaml", ".json", ".md") and path.name not in pages:
+            for text in strings(path):
+                match = found.search(text)
+                assert match is None, f"{path.name}: {match.group()!r} is a row, a table or a model of the tables"

@@ -1,0 +1,42 @@
+"""The page on accuracy and its plots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from proteus.validation.document import Evidence, page, write
+from proteus.validation.plots import scatter
+from proteus.validation.runs import parse_runs
+from proteus.validation.score import PLAIN
+from proteus.validation.validate import validate
+from proteus.validation.warm import warm_scores
+from tests.validation.rows import table
+
+
+def evidence() -> Evidence:
+    runs = parse_runs(table({}, {"id": "a-2", "dp": "8", "tp": "1"}, {"id": "a-3", "task": "lora"}), "t")
+    cold = validate(runs, workers=1)
+    warm = warm_scores(runs, cold, PLAIN, workers=1)
+    return Evidence(
+        runs=runs, cold=cold, warm=warm, classic=[], ablation={"overlap off": cold}, ladders={"a-1": "compute 90 %"}
+    )
+
+
+def test_a_plot_is_well_formed_and_has_a_point_per_run() -> None:
+    found = evidence()
+    root = ElementTree.fromstring(scatter("a < b", [("m & n", found.cold)]))
+    circles = [node for node in root.iter() if node.tag.endswith("circle") and node.get("r") == "2.2"]
+    assert len(circles) == 2
+
+
+def test_the_page_tells_tables_reasons_and_rows(tmp_path: Path) -> None:
+    found = evidence()
+    write(found, tmp_path / "accuracy.md")
+    text = (tmp_path / "accuracy.md").read_text()
+    assert text == page(found, "accuracy")
+    for words in ("| a |", "overlap off", "adapters", "a-1 a:", "compute 90 %"):
+        assert words in text
+    for name in ("cold", "warm"):
+        assert f"accuracy/{name}.svg" in text
+        assert (tmp_path / "accuracy" / f"{name}.svg").is_file()

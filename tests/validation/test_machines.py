@@ -1,0 +1,74 @@
+"""The cluster of a published run."""
+
+from __future__ import annotations
+
+import pytest
+
+from proteus.cluster.kinds import LinkKind
+from proteus.errors import TopologyError
+from proteus.validation.machines import cluster_of, find_gpu
+from proteus.validation.runs import Run
+
+
+def run(**changes: object) -> Run:
+    return Run(
+        **{
+            "id": "1",
+            "table_id": "t",
+            "kind": "llm",
+            "gpu": "a100-80gb-sxm",
+            "gpus_per_node": 8,
+            "num_gpus": 16,
+            **changes,
+        }
+    )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("a100-80gb-sxm", "a100-80gb"),
+        ("h100-96gb-hbm2e (2.4tb/s, 500w limit)", "h100-sxm-96gb-hbm2e"),
+        ("gb200 (nvl72)", "gb200"),
+        ("dell 2x h100 80gb sxm5", "h100-sxm"),
+        ("v100-sxm3-32gb (dgx-2h 450w)", "v100-sxm3-32gb"),
+    ],
+)
+def test_gpus_are_found_in_free_text(text: str, name: str) -> None:
+    found = find_gpu(text)
+    assert found is not None and found.name == name
+
+
+def test_the_rate_of_a_run_is_shared_by_whole_nics() -> None:
+    cluster = cluster_of(run(gpu_Gbps=50.0), [])
+    assert cluster.num_hosts == 2
+    nics = cluster.link_capacity_Bps[cluster.link_kind == LinkKind.NIC]
+    assert set(nics.tolist()) == {12.5e9}  # four of 100 Gb/s
+    assert len(nics) == 2 * 2 * 4  # hosts, directions, NICs
+
+
+def test_what_is_not_said_is_told() -> None:
+    assumed: list[str] = []
+    cluster_of(run(), assumed)
+    assert assumed == ["network 200 Gb/s by GPU"]
+    assumed.clear()
+    cluster_of(run(gpu_Gbps=200.0), assumed)
+    assert assumed == []
+
+
+def test_a_rack_is_one_host() -> None:
+    cluster = cluster_of(run(gpu="gb200 (nvl72)", link="nvlink5 nvl72", gpus_per_node=4, num_gpus=64), [])
+    assert (cluster.num_hosts, cluster.devices_per_host) == (1, 72)
+
+
+def test_links_follow_the_words_and_the_gpu() -> None:
+    assert cluster_of(run(link="pcie", num_gpus=8), []).host.layout.direct == ()
+    assert cluster_of(run(gpu="v100-32gb", gpus_per_node=4, link="nvlink2"), []).host.layout.direct
+    assert not cluster_of(run(gpu="v100-32gb", link="nvlink2"), []).host.has_nvswitch
+
+
+def test_an_unknown_gpu_is_named() -> None:
+    with pytest.raises(TopologyError, match="'warp-9' is not known"):
+        cluster_of(run(gpu="warp-9"), [])
+    with pytest.raises(TopologyError, match="not stated"):
+        cluster_of(run(gpu=""), [])

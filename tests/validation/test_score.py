@@ -1,0 +1,70 @@
+"""One run simulated beside what was measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from proteus.validation.calibrate import Constants
+from proteus.validation.runs import Run, parse_runs
+from proteus.validation.score import Options, score_run
+from proteus.validation.validate import answer, validate
+from tests.validation.rows import table
+
+
+def one(**changes: str) -> Run:
+    (run,) = parse_runs(table(dict(changes)), "t")
+    return run
+
+
+def test_a_run_is_scored() -> None:
+    found = score_run(one())
+    assert found.status == "scored"
+    assert found.step_time_s is not None and 0.05 < found.step_time_s < 5
+    assert found.fits and found.measured_fits
+    assert found.time_error == pytest.approx(found.step_time_s / 0.5 - 1)
+
+
+def test_out_of_memory_is_a_verdict() -> None:
+    found = score_run(
+        one(
+            outcome="oom",
+            step_time_s="",
+            micro_batch="64",
+            seq_len="8192",
+            gpu="T4",
+            tp="1",
+            dp="8",
+            global_batch="512",
+        )
+    )
+    assert (found.status, found.fits, found.measured_fits) == ("scored", False, False)
+
+
+def test_reasons() -> None:
+    assert score_run(one(task="lora")).status == "not_expressible"
+    assert "adapters" in score_run(one(task="lora")).reason
+    failed = score_run(one(outcome="error:Kernel not available"))
+    assert failed.status == "no_measurement"
+
+
+def test_options_reach_the_simulation() -> None:
+    plain = score_run(one()).step_time_s
+    slow = score_run(one(), Options(constants=Constants(compute=1.5))).step_time_s
+    paleo = score_run(one(), Options(analytic=True))
+    assert plain is not None and slow is not None and slow > 1.2 * plain
+    assert paleo.step_time_s is not None and paleo.fits is None
+
+
+def test_the_answer_has_the_promised_shape() -> None:
+    runs = parse_runs(
+        table({}, {"id": "a-2", "dp": "8", "tp": "1"}, {"id": "b-1", "table_id": "b", "task": "lora"}), "t"
+    )
+    found = answer(validate(runs, workers=1))
+    assert set(found) == {"overall", "tables", "rows"}
+    assert set(found["tables"]) == {"a", "b"}
+    promised = {
+        "id", "table_id", "status", "reason", "step_time_s", "measured_step_time_s", "fits", "measured_fits",
+        "peak_memory_bytes", "measured_peak_memory_bytes",
+    }  # fmt: skip
+    assert all(promised <= set(row) for row in found["rows"])
+    assert found["overall"]["rows"] == 3 and found["overall"]["not_expressible"] == 1

@@ -1,0 +1,75 @@
+"""The strategy of a published run."""
+
+from __future__ import annotations
+
+import pytest
+
+from proteus.costs import profile as profiles
+from proteus.errors import StrategyError
+from proteus.validation.frameworks import framework_of
+from proteus.validation.runs import parse_runs
+from proteus.validation.strategy import layers_per_stage, recipe_of
+from tests.validation.rows import table
+
+
+def recipe(**changes: str) -> tuple[dict[str, object], list[str]]:
+    (run,) = parse_runs(table(dict(changes)), "t")
+    assumed: list[str] = []
+    found, _ = recipe_of(run, framework_of(run.framework), assumed)
+    return found, assumed
+
+
+def test_what_the_run_says_is_taken() -> None:
+    found, _ = recipe(zero_stage="2", recompute="full", sp="True", pp_schedule="none")
+    assert (found["dp"], found["tp"], found["zero"], found["recompute"]) == (4, 2, 2, "full")
+    assert found["sequence_parallel"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [("0 (DDP)", 0), ("FSDP FULL_SHARD / MP PURE", 3), ("distributed optimizer (zero1)", 1), ("3", 3), ("", 0)],
+)
+def test_zero(text: str, stage: int) -> None:
+    assert recipe(zero_stage=text)[0]["zero"] == stage
+
+
+def test_schedules() -> None:
+    pipeline = {"pp": "2", "dp": "2"}
+    assert recipe(**pipeline)[0]["schedule"] == "1f1b"
+    assert recipe(**pipeline, vpp="2")[0]["schedule"] == "interleaved"
+    assert recipe(**pipeline, pp_schedule="ZB-2p")[0]["schedule"] == "zb-h2"
+    with pytest.raises(StrategyError, match="'zigzag' is not known"):
+        recipe(**pipeline, pp_schedule="zigzag")
+
+
+def test_kernels_change_the_profile() -> None:
+    plain = profiles.load(str(recipe(flash_attention="")[0]["profile"]))
+    assert plain.attention == "fused_softmax"
+    assert profiles.load(str(recipe(flash_attention="flash_attention2")[0]["profile"])).attention == "flash2"
+    assert profiles.load(str(recipe(comm_overlap="async TP")[0]["profile"])).overlaps_tensor
+
+
+def test_what_is_silent_is_told() -> None:
+    _, assumed = recipe(precision="", recompute="", zero_stage="", micro_batch="")
+    assert {"precision fp16", "recompute none", "ZeRO stage 0", "micro-batch 1"} <= set(assumed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"task": "lora"}, "adapters"),
+        ({"dp": "3"}, "is not 8 GPUs"),
+        ({"global_batch": ""}, "global batch"),
+        ({"precision": "nvfp4"}, "no cost model"),
+        ({"zero_stage": "half"}, "not understood"),
+    ],
+)
+def test_what_cannot_be_said_says_why(changes: dict[str, str], words: str) -> None:
+    with pytest.raises(StrategyError, match=words):
+        recipe(**changes)
+
+
+@pytest.mark.parametrize(("layers", "chunks"), [(22, 8), (46, 16), (32, 3), (7, 7)])
+def test_every_layer_has_a_stage(layers: int, chunks: int) -> None:
+    found = layers_per_stage(layers, chunks)
+    assert found is None or (len(found) == chunks and sum(found) == layers)
