@@ -74,8 +74,8 @@ class Cluster:
             raise TopologyError(f"{self.name}: {min(counts, default=0)} hosts; a cluster needs at least 1")
         if self.num_devices > MOST_DEVICES:
             raise TopologyError(
-                f"{self.name}: {self.num_hosts} hosts of {self.devices_per_host} devices; at most {MOST_DEVICES} devices, "
-                f"so take at most {MOST_DEVICES // self.devices_per_host} hosts"
+                f"{self.name}: {self.num_hosts} hosts of {self.devices_per_host} devices; "
+                f"at most {MOST_DEVICES} devices, so take at most {MOST_DEVICES // self.devices_per_host} hosts"
             )
         widths = sorted({host.num_gpus for host, _ in self.runs})
         if len(widths) > 1:
@@ -142,7 +142,8 @@ class Cluster:
         gpu = self._template(host).gpus[local]
         if gpu is None:
             raise TopologyError(
-                f"{self.name}: it is not known which GPU device {device} is; pass gpu=... (--gpu), for example 'a100-80gb'"
+                f"{self.name}: it is not known which GPU device {device} is; "
+                "pass gpu=... (--gpu), for example 'a100-80gb'"
             )
         return gpu
 

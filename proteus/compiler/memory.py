@@ -56,7 +56,7 @@ _HAND_ON = (OpKind.ADD, OpKind.RESHAPE)
 _SPARSE_GRADIENT = (OpKind.PICK, OpKind.MAX)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _memory(key: _Key, activation_bytes: float) -> tuple[float, float]:
     """(kept, transient peak) bytes of a phase.
 
@@ -159,7 +159,7 @@ _CHAIN_NORM = 4.0
 _NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, profile: Profile) -> tuple[float, float]:
     """(kept, transient) bytes that a phase holds because a profile runs operators where others have one kernel.
 

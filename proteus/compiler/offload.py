@@ -73,6 +73,8 @@ def activation_bytes(link: Link) -> float:
 def offloaded_activations(link: Link) -> frozenset[str]:
     """Tensors that autograd keeps of one copy and the tree sends to the host."""
     program = link.program
+    if not link.run.says("activation"):
+        return frozenset()
     chosen = {
         operand.tensor
         for op in program.block.ops

@@ -97,7 +97,9 @@ def test_unfused_attention_moves_the_scores() -> None:
     found = works(attention(), at(attention()), Phase.FORWARD, BF16, old)
     assert [w.family for w in found if w.family is Family.GEMM] == [Family.GEMM] * 2
     scores = 32 * 4096 * 4096
-    assert sum(w.bytes for w in found if w.family is Family.MEMORY and w.variant == Access.SOFTMAX) >= 3 * scores  # the causal half is read, all is written
+    assert (
+        sum(w.bytes for w in found if w.family is Family.MEMORY and w.variant == Access.SOFTMAX) >= 3 * scores
+    )  # the causal half is read, all is written
 
 
 def test_attention_has_no_weight_gradient() -> None:
