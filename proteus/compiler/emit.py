@@ -387,12 +387,14 @@ class Emitter:
     def _stands_for(self, classes: Sequence[PlayedRank], folding: Folding) -> int:
         """Tasks of all ranks: computations of every rank, collectives of every group, all sends."""
         total = 0
+        shared: dict[int, int] = {}  # row → members that take part, over all its groups
         for rank in classes:
             plan = self.plans[rank.plan]
             total += rank.multiplicity * (plan.num_steps - int(plan.comm_counts.sum()))
             for row, count in zip(plan.rows.tolist(), plan.comm_counts.tolist(), strict=True):
-                size = self.relations.groups[self.row_relation[row]].members.shape[1]
-                total += rank.multiplicity * count // size
+                shared[row] = shared.get(row, 0) + rank.multiplicity * count
+        for row, members in shared.items():
+            total += members // self.relations.groups[self.row_relation[row]].members.shape[1]
         sends = sum(boundary.stop - boundary.first for boundary in self.boundaries)
         return total + sends * self.schedule.num_micro_batches
 

@@ -28,6 +28,7 @@ def assert_equal_times(tree: StrategyTree, cluster: Cluster, algorithm: str | No
         np.testing.assert_array_equal(short.start_s[alike.task_of], long.start_s[rank.task_of])
         np.testing.assert_array_equal(short.end_s[alike.task_of], long.end_s[rank.task_of])
     assert sum(rank.multiplicity for rank in folded.classes) == tree.num_devices
+    assert folded.num_tasks == whole.num_tasks == whole.tasks.num_tasks
     return len(folded.classes), len(whole.classes)
 
 
