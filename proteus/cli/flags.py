@@ -20,6 +20,7 @@ DEGREES = {
     "global_batch": "samples of one step",
     "virtual_stages": "model chunks per pipeline rank (interleaved schedule)",
     "max_in_flight": "most micro-batches of a stage whose backward has not ended",
+    "shard": "data-parallel ranks over which ZeRO cuts its states (hybrid shard); all of them when not given",
     "recompute_layers": "recompute only in the first N layers of a stage",
 }
 CHOICES = {

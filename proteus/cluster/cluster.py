@@ -296,6 +296,29 @@ class Cluster:
         slow = (*self.faults.slow_devices, (int(device), float(factor)))
         return replace(self, faults=replace(self.faults, slow_devices=slow))
 
+    def with_jitter(self, sigma: float, *, seed: int = 0) -> Cluster:
+        """Every device a little slower, differently: by ``1 + |normal(0, sigma)|``, the same for equal seeds.
+
+        Parameters
+        ----------
+        sigma
+            Spread of the slow-downs.  Between healthy GPUs of one kind several
+            percent are usual (Sinha et al., "Not All GPUs Are Created Equal",
+            SC 2022).
+        seed
+            Of numpy's generator.
+
+        Notes
+        -----
+        No two devices are alike any more, so nothing folds: meant for up to a
+        few thousand ranks.
+        """
+        if not 0.0 <= sigma <= 1.0:
+            raise TopologyError(f"jitter of {sigma:g}; it must be from 0 to 1")
+        factors = 1.0 + np.abs(np.random.default_rng(seed).normal(0.0, sigma, self.num_devices))
+        slow = (*self.faults.slow_devices, *((device, factor) for device, factor in enumerate(factors.tolist())))
+        return replace(self, faults=replace(self.faults, slow_devices=slow))
+
     def slow_link(self, link: int | str, fraction: float) -> Cluster:
         """A link, or all whose names match a pattern such as ``"host3/nic0->*"``, at a fraction of its capacity."""
         pattern = link if isinstance(link, str) else glob.escape(self.link_name(link))

@@ -57,6 +57,7 @@ def parallelize(
     max_in_flight: int | None = None,
     layers_per_stage: Sequence[int] | None = None,
     zero: int = 0,
+    shard: int | None = None,
     sequence_parallel: bool = False,
     context: Literal["all_gather", "ring", "all_to_all"] = "all_gather",
     recompute: str = "none",
@@ -84,6 +85,9 @@ def parallelize(
         that each chunk holds.
     zero
         0 to 3: optimizer state, gradients, parameters cut over dp and cp.
+    shard
+        Cut them over groups of so many data-parallel ranks only, and keep
+        copies between the groups (FSDP's hybrid shard); None is all of them.
     sequence_parallel
         Norms, dropouts and residuals cut along seq by tp (Korthikanti et al.).
     context
@@ -135,7 +139,9 @@ def parallelize(
     check_batch(global_batch, micro_batch, dp)
 
     heads, per_head = tensor_axes(model, tp)
-    axes = [("dp", dp // ep), ("ep", ep), ("cp", cp), ("tp", heads), ("tq", per_head)]
+    check_shard_degree(shard, dp // ep)
+    whole = dp // ep // (shard or 1)
+    axes = [("dp", whole), ("shard", shard or 1), ("ep", ep), ("cp", cp), ("tp", heads), ("tq", per_head)]
     kept = tuple((name, size) for name, size in axes if size > 1 or name in ("dp", "tp"))
     stage_mesh = Mesh(kept)
     ranks = placement(schedule, pp, virtual_stages)
@@ -146,7 +152,7 @@ def parallelize(
     )
 
     has = set(stage_mesh.names)
-    data = tuple(name for name in ("dp", "ep") if name in has)
+    data = tuple(name for name in ("dp", "shard", "ep") if name in has)
     tensor = tuple(name for name in ("tp", "tq") if name in has)
     partition: dict[str, tuple[str, ...]] = {"batch": data}
     dims = _dims(model)
@@ -175,7 +181,8 @@ def parallelize(
     if bucket_bytes is not None:
         training = replace(training, bucket_bytes=bucket_bytes)
     new = new.with_training(**{name: getattr(training, name) for name in Training.__dataclass_fields__})
-    state_axes = tuple(name for name in ("dp", "ep", "cp") if name in has and stage_mesh.degree(name) > 1)
+    cutting = ("shard",) if shard else ("dp", "ep", "cp")
+    state_axes = tuple(name for name in cutting if name in has and stage_mesh.degree(name) > 1)
     memory: dict[str, Memory] = {
         role: Memory(axes=state_axes if role in ZERO_ROLES[zero] else (), offload=role in set(offload))
         for role in TENSOR_ROLES
@@ -326,6 +333,16 @@ def check_context_degree(model: Model, cp: int) -> None:
             f"cp={cp} needs seq={model.seq} to be a multiple of 2·cp={2 * cp} "
             f"(each rank takes an early and a late part); possible: {', '.join(map(str, possible))}"
         )
+
+
+def check_shard_degree(shard: int | None, ranks: int) -> None:
+    """Raise unless data-parallel ranks fall into whole groups that share their states."""
+    if shard is None or (shard >= 1 and ranks % shard == 0):
+        return
+    possible = [s for s in range(1, ranks + 1) if ranks % s == 0]
+    raise StrategyError(
+        f"shard={shard} does not divide {ranks} data-parallel ranks; possible: {', '.join(map(str, possible))}"
+    )
 
 
 def num_experts(model: Model) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import proteus as pt
 from proteus.cluster import Faults
 from proteus.errors import TopologyError
 
@@ -22,3 +23,14 @@ def test_a_slow_link_needs_a_fraction(fraction: float) -> None:
 
 def test_no_faults_are_false() -> None:
     assert not Faults() and Faults(slow_devices=((0, 2.0),))
+
+
+def test_jitter_is_the_same_for_equal_seeds() -> None:
+    cluster = pt.clusters.load("dgx-a100")
+    one, same, other = (cluster.with_jitter(0.02, seed=seed).device_slowdown for seed in (1, 1, 2))
+    assert (one == same).all() and (one != other).all() and (one >= 1).all() and one.max() < 1.2
+    tree = pt.StrategyTree(pt.models.load("tiny-llama")).parallelize(dp=8, global_batch=8)
+    even, uneven = (pt.simulate(tree, c).step_time_s for c in (cluster, cluster.with_jitter(0.3)))
+    assert uneven > even
+    with pytest.raises(pt.TopologyError, match="from 0 to 1"):
+        cluster.with_jitter(-1)

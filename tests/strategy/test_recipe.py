@@ -118,3 +118,14 @@ def test_a_vocabulary_that_does_not_divide_is_padded_unless_told_not_to() -> Non
 def test_first_copies_of_every_stage_recompute() -> None:
     tree = load("tiny-llama", pp=2, recompute="full", recompute_layers=1)
     assert [run.path for run in tree.runs()] == ["embedding", "layers.0", "layers.1", "layers.2", "layers.3", "head"]
+
+
+def test_hybrid_shard_cuts_states_in_groups_and_keeps_copies_between_them() -> None:
+    tree = load("tiny-llama", dp=4, zero=3, shard=2, global_batch=4)
+    assert repr(tree.mesh) == "mesh(pp=1, dp=2, shard=2, tp=1)"
+    assert tree.samples_per_micro_batch == 4
+    result = pt.simulate(tree, pt.clusters.load("dgx-a100"), fold=False)
+    kinds = {(row.kind, row.axes) for row in result.graph.comm_rows}
+    assert kinds == {("all_gather", ("shard",)), ("reduce_scatter", ("shard",)), ("all_reduce", ("dp",))}
+    with pytest.raises(StrategyError, match="shard=3 does not divide 4 data-parallel ranks; possible: 1, 2, 4"):
+        load("tiny-llama", dp=4, zero=3, shard=3)
