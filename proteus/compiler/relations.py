@@ -109,6 +109,7 @@ class Relations:
         for chunk in chunks:
             self._first.setdefault(chunk.mesh, {})[chunk.rank] = chunk.first_device
         self.groups: list[Groups] = []
+        self._shapes: dict[int, tuple[tuple[GroupShape, ...], np.ndarray]] = {}
         self._at: dict[tuple[Mesh, tuple[str, ...], Groups | None], int] = {}
         self._flows: list[dict[tuple[Collective | HostCopy, Algorithm | None, int], int]] = []
         self.group_of: list[np.ndarray] = []
@@ -139,8 +140,9 @@ class Relations:
 
     def price(self, relation: int, kind: Collective, size_bytes: float) -> tuple[tuple[Price, ...], np.ndarray]:
         """(one price per shape, shape of each group)."""
-        key = Same(self.groups[relation])
-        shapes, index = _shapes(key, self.cluster)
+        if relation not in self._shapes:
+            self._shapes[relation] = _shapes(Same(self.groups[relation]), self.cluster)
+        shapes, index = self._shapes[relation]
         prices = []
         for number, shape in enumerate(shapes):
             choice = choose(kind, shape, size_bytes, self.forced)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -66,15 +66,7 @@ class BlockRun:
     @cached_property
     def configs(self) -> Mapping[str, NodeConfig]:
         """What the tree says for every op of the block."""
-        return {op.name: self._merged(op) for op in self.block.ops}
-
-    def _merged(self, op: Op) -> NodeConfig:
-        merged = NodeConfig()
-        for selector, config in self.entries:
-            found = match_block(selector, self.block)
-            if found is not None and found.covers_op(op.name):
-                merged = config.over(merged)
-        return merged
+        return _configs_of(_RunKey(self))
 
     def says(self, role: str) -> bool:
         """Whether any node above an op of the run has a memory config for `role`."""
@@ -84,6 +76,35 @@ class BlockRun:
     def key(self) -> tuple[Any, ...]:
         """Equal for runs whose nodes say the same."""
         return (self.block.name, tuple((selector_tail(s, self.block), c.key()) for s, c in self.entries))
+
+
+class _RunKey:
+    """A run by its block and by what its nodes say: an edit elsewhere finds its configs again."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: BlockRun) -> None:
+        self.run = run
+
+    def __hash__(self) -> int:
+        return hash(self.run.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _RunKey) and other.run.block is self.run.block and other.run.key == self.run.key
+
+
+@lru_cache(maxsize=512)
+def _configs_of(key: _RunKey) -> Mapping[str, NodeConfig]:
+    block = key.run.block
+    matches = [(found, config) for selector, config in key.run.entries if (found := match_block(selector, block))]
+    merged = {}
+    for op in block.ops:
+        said = NodeConfig()
+        for found, config in matches:
+            if found.covers_op(op.name):
+                said = config.over(said)
+        merged[op.name] = said
+    return merged
 
 
 def selector_tail(selector: str, block: Block) -> tuple[str, ...]:
