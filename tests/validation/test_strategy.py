@@ -46,7 +46,9 @@ def test_kernels_change_the_profile() -> None:
     plain = profiles.load(str(recipe(flash_attention="")[0]["profile"]))
     assert plain.attention == "fused_softmax"
     assert profiles.load(str(recipe(flash_attention="flash_attention2")[0]["profile"])).attention == "flash2"
-    assert profiles.load(str(recipe(comm_overlap="async TP")[0]["profile"])).overlaps_tensor
+    nemo = {"framework": "NeMo", "precision": "bf16"}
+    assert profiles.load(str(recipe(**nemo)[0]["profile"])).overlaps_tensor
+    assert not profiles.load(str(recipe(**nemo, comm_overlap="none")[0]["profile"])).overlaps_tensor
 
 
 def test_what_is_silent_is_told() -> None:
