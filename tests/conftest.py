@@ -17,6 +17,11 @@ settings.register_profile("more", deadline=None, max_examples=1000, suppress_hea
 settings.load_profile(os.environ.get("PROTEUS_HYPOTHESIS", "quick"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests last: Playwright keeps an event loop running, and asyncio allows one in a thread."""
+    items.sort(key=lambda item: "browser" in Path(item.path).parts)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository's root."""

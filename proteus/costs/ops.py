@@ -188,7 +188,7 @@ class OpCosts:
     def _gemm(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("gemm", work.dtype)
         eff, *rest = curve.params
-        eff *= self._clock(curve)
+        eff = min(1.0, eff * self._clock(curve))  # more power does not lift a board above its sheet
         batch, m, n, k = work.shape
         if 0 in work.shape:
             return curve, 0.0
