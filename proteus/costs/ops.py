@@ -188,14 +188,15 @@ class OpCosts:
     def _gemm(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("gemm", work.dtype)
         eff, *rest = curve.params
-        eff = min(1.0, eff * self._clock(curve))  # more power does not lift a board above its sheet
+        eff *= self._clock(curve)
         batch, m, n, k = work.shape
         if 0 in work.shape:
             return curve, 0.0
         peak = self._peak(work.dtype)
-        return curve, gemm_time_s(
+        time_s = gemm_time_s(
             batch, m, n, k, work.bytes, peak, self.gpu.memory_Bps, self._sms, GEMM_MAX_SPLIT, eff, *rest
         )
+        return curve, max(time_s, work.flop / peak)  # more power does not lift a board above its sheet
 
     def _attention(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("attention", work.variant or "flash2")
