@@ -33,7 +33,7 @@ def test_never_faster_than_the_sheet(name: str) -> None:
     costs = OpCosts(gpu)
     assert costs.time(MOVE).time_s > 1e9 / gpu.memory_Bps
     peak = max(gpu.peak_flops.get("bf16", 0.0), gpu.peak_flops.get("fp16", 0.0), gpu.peak_flops["fp32"])
-    assert PRODUCT.flop / costs.time(PRODUCT).time_s < peak
+    assert PRODUCT.flop / costs.time(PRODUCT).time_s <= peak * (1 + 1e-9)
 
 
 def test_measured_chips_are_not_assumed_and_others_are() -> None:
