@@ -80,7 +80,11 @@ def ladder(result: Result) -> list[Rung]:
             )
             for kind in exposed
         ),
-        Rung(label="host", seconds=mean([d.host_s for d in times]), note="waiting for launches, or for the update on the host"),
+        Rung(
+            label="host",
+            seconds=mean([d.host_s for d in times]),
+            note="waiting for launches, or for the update on the host",
+        ),
         Rung(
             label="waiting for ranks",
             seconds=mean([d.waiting_s for d in times]),
