@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from proteus.cluster import Cluster
+from proteus.costs import profile as profiles
 from proteus.errors import InputError, ProteusError, StrategyError, unknown
 from proteus.model.graph import Model
 from proteus.search.bounds import guessed_time, least_memory, least_time
@@ -90,6 +91,7 @@ def search(
     for name in schedules:
         if name not in SCHEDULES:
             raise StrategyError(unknown("schedule", name, SCHEDULES))
+    profiles.load(profile).precision(precision)  # an unknown name is an error here, not a strategy that does not fit
     if top < 1 or budget < 1:
         raise StrategyError(f"top={top}, budget={budget}; both are at least 1")
     every = shapes(model, cluster, global_batch, tuple(schedules))
