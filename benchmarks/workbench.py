@@ -31,9 +31,9 @@ LARGE = (
     "dp=16, tp=8, pp=8, global_batch=1536, sequence_parallel=True)\n"
     'pt.lab(tree, pt.clusters.load("dgx-a100", nodes=128))'
 )
-CHANGE_DEGREE = """async () => {
+CHANGE_DEGREE = """async (wanted) => {
     const menu = document.querySelector('.pt-controls select[name=tp]');
-    const values = [...menu.options].filter(o => !o.disabled).slice(-2).map(o => o.index);
+    const values = [...menu.options].filter(o => wanted.includes(o.value)).map(o => o.index);
     const times = [];
     for (let k = 0; k < 20; k++) {
         const revision = proteusProbe.timeline.rev, begin = performance.now();
@@ -71,10 +71,10 @@ PAN_AND_ZOOM = """async () => {
 }"""
 
 
-def measure(page: Page) -> None:
-    """Print the three measurements of an open workbench."""
+def measure(page: Page, degrees: list[str]) -> None:
+    """Print the three measurements of an open workbench, whose tp goes to and fro between `degrees`."""
     for name, script in (("degree to picture", CHANGE_DEGREE), ("click to links", SELECT), ("frame", PAN_AND_ZOOM)):
-        times = sorted(page.evaluate(script))
+        times = sorted(page.evaluate(script, degrees))
         p90 = times[int(0.9 * (len(times) - 1))] if times else float("nan")
         print(f"{name:<18} median {statistics.median(times):6.1f} ms   p90 {p90:6.1f} ms   of {len(times)}")
     print(
@@ -105,7 +105,7 @@ def main() -> None:
                 lab.run_all(page, "bench.ipynb")
                 page.wait_for_function("window.proteusProbe?.timeline?.n > 0")
                 page.wait_for_timeout(3000)
-                measure(page)
+                measure(page, ["4", "8"] if options.large else ["2", "4"])
                 lab.close(page)
                 browser.close()
         finally:
