@@ -106,7 +106,7 @@ class Emitter:
         sharing: bool,
         overlap: bool,
     ) -> ExecutionGraph:
-        kinds = variants(self.chunks, self.plans, self.cluster, self.num_ranks)
+        kinds = variants(self.chunks, self.plans, self.num_ranks)
         folding = self._fold(kinds, fold)
         classes = self._classes(folding, kinds)
         segments = SegmentTable(

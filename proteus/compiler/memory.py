@@ -21,6 +21,7 @@ from proteus.compiler.state import is_held, states
 from proteus.compiler.steps import Phase, reads, writes
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
+from proteus.identity import Same
 from proteus.model.graph import OpKind
 from proteus.placement import Replicate, Shard
 from proteus.strategy.config import Training
@@ -37,17 +38,8 @@ def saved_tensors(program: BlockProgram) -> dict[str, float]:
     return sizes
 
 
-class _Key:
-    __slots__ = ("phase", "program")
-
-    def __init__(self, program: BlockProgram, phase: Phase) -> None:
-        self.program, self.phase = program, phase
-
-    def __hash__(self) -> int:
-        return hash((id(self.program), id(self.phase)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.program is self.program and other.phase is self.phase
+#: a program and a phase of it, as they are remembered by
+_Key = tuple[Same[BlockProgram], Same[Phase]]
 
 
 #: ops whose backward hands the gradient on as it is
@@ -63,7 +55,7 @@ def _memory(key: _Key, activation_bytes: float) -> tuple[float, float]:
     Values that share storage count once: gradients are summed in place, and
     what an op hands on unchanged is the same tensor.
     """
-    program, phase = key.program, key.phase
+    program, phase = key[0].value, key[1].value
     kept = saved_tensors(program)
     kept_as = {(name, layout) for name, layout, _ in program.saved}
 
@@ -167,7 +159,7 @@ def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, pro
     input, a gated activation its silu as well, a loss copies the logits in
     fp32.  What is recomputed lives while its own copy runs backward.
     """
-    program, phase = key.program, key.phase
+    program, phase = key[0].value, key[1].value
     size = {
         name: local_numel(program.block.tensors[name].dims, program.sizes, layout, program.mesh)
         for name, layout, _ in program.saved
@@ -222,9 +214,9 @@ def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: f
 
 def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision, profile: Profile) -> PhaseParts:
     """The parts of what one copy of `link` takes in `phase`."""
-    kept, transient = _memory(_Key(link.program, phase), precision.activation_bytes)
+    kept, transient = _memory((Same(link.program), Same(phase)), precision.activation_bytes)
     more_kept, more_transient = operator_bytes(
-        _Key(link.program, phase),
+        (Same(link.program), Same(phase)),
         precision.activation_bytes,
         min(precision.compute_bytes, precision.activation_bytes),
         profile,

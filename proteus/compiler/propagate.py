@@ -49,7 +49,7 @@ def propagate(
         config = configs[op.name]
         cut = _configured(block, op, config, mesh)
         for axis in range(len(mesh.axes)):
-            if cut[axis] is None and not _speaks_of(config, op, mesh.names[axis]):
+            if cut[axis] is None and not _is_left_whole(config, op):
                 cut[axis] = _arriving(block, op, axis, mesh.names[axis], layouts, writers)
         _check_sizes(block, op, cut, mesh, sizes)
         cuts[op.name] = tuple(cut)
@@ -74,9 +74,8 @@ def _configured(block: Block, op: Op, config: NodeConfig, mesh: Mesh) -> list[st
     return cut
 
 
-def _speaks_of(config: NodeConfig, op: Op, axis: str) -> bool:
-    """Whether a dim of this op is configured without the axis and the axis nowhere: an explicit 'whole'."""
-    del axis
+def _is_left_whole(config: NodeConfig, op: Op) -> bool:
+    """Whether the tree says that a dim of this op stays whole: then nothing flows in along the data."""
     return any(dim in op.dims and axes == () for dim, axes in (config.partition or {}).items())
 
 

@@ -14,7 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from proteus.cluster import Cluster
 from proteus.compiler.chain import Chunk, op_global_sizes, op_sizes
 from proteus.compiler.layout import derived_dims
 from proteus.compiler.program import BlockProgram, Compute
@@ -41,9 +40,8 @@ class Variants:
     coordinate: tuple[tuple[int, ...], ...]
 
 
-def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], cluster: Cluster, num_ranks: int) -> Variants:
+def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], num_ranks: int) -> Variants:
     """The variants of all ranks, pipeline rank by pipeline rank."""
-    del cluster
     of_rank = np.zeros(num_ranks, np.int64)
     plan_of: list[int] = []
     coordinate_of: list[tuple[int, ...]] = []
