@@ -1,5 +1,6 @@
 // Where each row stands: one group per device, its compute stream tall, its other streams slim.
 // A device that stands for others unfolds into all of them: rows that show the same lanes again.
+// One that was unfolded in an earlier result may stand for itself alone in this one.
 
 const HEIGHT = { compute: 18, memory: 26 };
 const SLIM = 9;
@@ -10,7 +11,7 @@ export function layoutRows(lanes, memoryDevices, members = {}, unfolded = new Se
   let y = 4;
   for (const group of groups(lanes)) {
     const { device, multiplicity } = group[0];
-    const ranks = unfolded.has(device) ? members[device] : [device];
+    const ranks = (unfolded.has(device) && members[device]) || [device];
     for (const rank of ranks) {
       if (rows.length) y += GAP;
       const common = { device, rank, copy: rank !== device, label: `GPU ${rank}`, multiplicity, unfolded: ranks.length > 1 };
