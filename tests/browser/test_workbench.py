@@ -81,6 +81,16 @@ def test_a_device_unfolds_into_its_ranks(bench: Page) -> None:
     bench.wait_for_function(f"window.proteusProbe.timeline.rows === {folded}")
 
 
+def test_an_unfolded_device_may_stand_for_itself_alone_next(bench: Page) -> None:
+    folded = probe(bench, "timeline.rows")
+    bench.locator(TIMELINE).first.focus()
+    bench.keyboard.press("u")
+    bench.wait_for_function(f"window.proteusProbe.timeline.rows > {folded}")
+    choose(bench, "tp", "1")
+    choose(bench, "dp", "1")  # a pipeline of two, each device its own
+    bench.wait_for_function(f"window.proteusProbe.timeline.rows <= {folded}")
+
+
 def test_a_degree_is_changed_and_undone(bench: Page) -> None:
     steps = bench.locator(".pt-metric-value").first
     before = steps.inner_text()
