@@ -1,6 +1,6 @@
 """Clicks and keys at random: whatever a user does, nothing is written to the console as an error.
 
-``PROTEUS_CLICKS=600`` goes on for ten minutes.
+``PROTEUS_CLICKS=600`` goes on for ten minutes, ``PROTEUS_CLICK_SEED=7`` does other things.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from playwright.sync_api import ConsoleMessage, ElementHandle, Error, Page, Time
 from tests.browser.views import TIMELINE, probe
 
 SECONDS = float(os.environ.get("PROTEUS_CLICKS", "20"))
-SEED = 20
+SEED = int(os.environ.get("PROTEUS_CLICK_SEED", "20"))
 ANSWER_TIMEOUT_MS = 120_000
 PATIENCE_MS = 1000
 #: what a user can do something with
