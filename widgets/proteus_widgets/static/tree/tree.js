@@ -31,13 +31,13 @@ class TreeView {
     const rows = this.model.get("rows");
     if (!rows.length) return;
     const focused = this.list.contains(document.activeElement);
-    const key = (row) => row && `${row.kind} ${row.path || row.label}`; // a stage has no path of its own
+    const key = (row) => row && `${row.kind} ${row.path || row.label.split(" · ")[0]}`; // a stage has no path, and its devices change
     const current = key(this.rows?.[this.current]);
-    const wereOpen = this.rows ? new Set([...this.open].map((id) => key(this.rows[id]))) : null;
+    const wasOpen = new Map(this.rows?.map((row) => [key(row), this.open.has(row.id)])); // rows that are new open as at first
     this.rows = rows;
     this.children = new Map(rows.map((row) => [row.id, []]));
     rows.forEach((row) => this.children.get(row.parent)?.push(row.id));
-    this.open = new Set(rows.filter((row) => (wereOpen ? wereOpen.has(key(row)) : row.kind === "model" || row.kind === "stage")).map((row) => row.id));
+    this.open = new Set(rows.filter((row) => wasOpen.get(key(row)) ?? (row.kind === "model" || row.kind === "stage")).map((row) => row.id));
     this.open.add(0);
     this.current = Math.max(0, rows.findIndex((row) => key(row) === current));
     this.build();
