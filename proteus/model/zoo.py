@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import resources
@@ -72,9 +73,31 @@ def _canonical() -> Mapping[str, str]:
     return known
 
 
+def _letters(text: str) -> str:
+    return re.sub(r"[\s_.-]", "", text.lower())
+
+
+@cache
+def _spelled() -> Mapping[str, str]:
+    """Names and aliases without the separators that every source sets its own way."""
+    spelled: dict[str, str] = {}
+    for known, name in _canonical().items():
+        assert spelled.setdefault(_letters(known), name) == name, f"{known} is spelled as another model"
+    return spelled
+
+
 def names() -> tuple[str, ...]:
     """The names of the zoo, sorted; :func:`load` takes some aliases beside them."""
     return tuple(sorted(_entries()))
+
+
+def meant(text: str) -> str | None:
+    """The model that a text names, however it is written; None when it names none of the zoo.
+
+    >>> meant("Llama 3 8B"), meant("GPT3_175B"), meant("Llama of ours")
+    ('llama3-8b', 'gpt3-175b', None)
+    """
+    return _spelled().get(_letters(text))
 
 
 def source(name: str) -> str:

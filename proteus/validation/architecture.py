@@ -19,6 +19,8 @@ from proteus.validation.runs import Run
 
 #: an MLP this much wider than the hidden state is GPT's plain one; others are gated (Shazeer 2020, arXiv 2002.05202)
 PLAIN_FFN = 4
+#: a stated number of parameters this close is a rounded name ("20B" of 20.09 billion), not another model
+SAME_SIZE = 0.1
 
 
 @cache
@@ -29,7 +31,7 @@ def _families() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def family(name: str, is_plain: bool) -> tuple[str, Mapping[str, Any]]:
-    """(zoo model it is like, fields of a spec) of the family that a model's name means.
+    """(zoo model it is like, fields of a spec) that a model's name means: itself, or the first of its family.
 
     Parameters
     ----------
@@ -40,6 +42,9 @@ def family(name: str, is_plain: bool) -> tuple[str, Mapping[str, Any]]:
     >>> family("some llama of ours", False)[0], family("unheard of", True)[0]
     ('llama2-7b', 'gpt3-175b')
     """
+    named = zoo.meant(name)
+    if named and "hidden" in zoo.fields(named):
+        return named, zoo.fields(named)
     found = next((item for item in _families() if any(word in name for word in item["words"])), None)
     like = found["like"] if found else ("gpt3-175b" if is_plain else "llama2-7b")
     return like, {**zoo.fields(like), **(found or {}).get("fields", {})}
@@ -62,13 +67,15 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
     ModelError
         Sizes that no default can stand in for are missing.
     """
+    run = _completed(run, assumed)
     for what, value in (("hidden", run.hidden), ("layers", run.layers), ("heads", run.heads), ("seq_len", run.seq)):
         if value is None:
             raise ModelError(f"{what} of the model is not stated")
     assert run.hidden and run.layers and run.heads and run.seq
     is_plain = run.ffn is not None and run.ffn == PLAIN_FFN * run.hidden
     like, known = family(run.model, is_plain)
-    fields = {key: value for key, value in known.items() if key not in ("experts", "latent", "patches")}
+    is_that = run.hidden == known["hidden"] and run.heads == known["heads"]  # not only like it
+    fields = {key: value for key, value in known.items() if is_that or key not in ("experts", "latent", "patches")}
     fields |= {"layers": run.layers, "hidden": run.hidden, "heads": run.heads, "kv_heads": run.kv_heads, "seq": run.seq}
     if run.ffn is None:
         assumed.append(f"ffn {PLAIN_FFN} x hidden")
@@ -78,6 +85,7 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
     fields["vocab"] = -(-(run.vocab or vocab) // vocab_multiple) * vocab_multiple
     if (
         fields.get("head_dim") is not None
+        and not is_that
         and run.hidden // run.heads == zoo.fields(like)["hidden"] // zoo.fields(like)["heads"]
     ):
         fields["head_dim"] = None if run.hidden % run.heads == 0 else fields["head_dim"]
@@ -87,10 +95,38 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
         fields |= {"dropout": 0.0, "attention_dropout": 0.0}
     spec = zoo.transformer_spec(run.model or like, fields)
     if run.experts:
-        moe = Experts(num=run.experts, topk=run.topk or 2, ffn=run.expert_ffn or spec.ffn)
+        moe = spec.experts or Experts(num=run.experts, topk=2, ffn=spec.ffn)
+        moe = replace(moe, num=run.experts, topk=run.topk or moe.topk, ffn=run.expert_ffn or moe.ffn)
         spec = replace(spec, experts=moe)
         assumed.append("experts are loaded equally")
     return spec
+
+
+def _completed(run: Run, assumed: list[str]) -> Run:
+    """The run with the sizes that its model's name stands for, where it states none of them."""
+    name = zoo.meant(run.model)
+    if name is None or run.hidden or run.layers or run.heads:
+        return run
+    known = zoo.fields(name)
+    if "hidden" not in known:
+        return run
+    if run.num_params and abs(run.num_params / zoo.load(name).num_params - 1) > SAME_SIZE:
+        return run
+    assumed.append(f"sizes of {name}")
+    experts = known.get("experts") or {}
+    return replace(
+        run,
+        hidden=known["hidden"],
+        layers=known["layers"],
+        heads=known["heads"],
+        kv_heads=run.kv_heads or known.get("kv_heads"),
+        ffn=run.ffn or known["ffn"],
+        vocab=run.vocab or known["vocab"],
+        seq=run.seq or known["seq"],
+        experts=run.experts or experts.get("num"),
+        topk=run.topk or experts.get("topk"),
+        expert_ffn=run.expert_ffn or experts.get("ffn"),
+    )
 
 
 @cache

@@ -67,6 +67,7 @@ ROUNDED = {
     "gpt-22b": (22.0e9, "arXiv 2205.05198 table 3"),
     "gpt-530b": (529.6e9, "arXiv 2205.05198 table 3: 529.6 B"),
     "gpt-1t": (1008.0e9, "arXiv 2205.05198 table 3: 1008.0 B"),
+    "internlm-20b": (20.1e9, "Hub internlm/internlm-20b: 20.1 B"),
     "vit-h/14": (632e6, "arXiv 2010.11929 table 1"),
     "dlrm": (516e6, "arXiv 2306.02267 section VIII"),
 }
@@ -161,3 +162,13 @@ def test_more_tokens_than_learned_positions_are_refused() -> None:
 def test_seq_of_a_model_without_one_is_refused() -> None:
     with pytest.raises(ModelError, match="resnet50: seq=128, but the model has no sequence"):
         zoo.load("resnet50", seq=128)
+
+
+@pytest.mark.parametrize("text", ["LLAMA3-70B", "Llama 3 70B", "llama3_70b"])
+def test_a_model_is_meant_however_it_is_written(text: str) -> None:
+    assert zoo.meant(text) == "llama3-70b"
+
+
+@pytest.mark.parametrize("text", ["", "llama", "llama3-71b", "llama3-70b truncated to 12 layers"])
+def test_what_only_resembles_a_name_means_no_model(text: str) -> None:
+    assert zoo.meant(text) is None

@@ -26,6 +26,27 @@ def test_sizes_come_from_the_run() -> None:
     assert case.cluster.num_devices == 8
 
 
+UNSIZED = {"hidden": "", "layers": "", "heads": "", "kv_heads": "", "ffn_hidden": "", "vocab": "", "seq_len": ""}
+
+
+def test_a_name_stands_for_the_sizes_that_a_run_does_not_state() -> None:
+    (run,) = parse_runs(table({**UNSIZED, "model": "Llama 3 8B", "n_params": "8e9"}), "t")
+    case = case_of(run)
+    assert (case.tree.model.facts["layers"], case.tree.model.facts["seq"]) == (32, 8192)
+    assert "sizes of llama3-8b" in case.assumed
+    (run,) = parse_runs(table({**UNSIZED, "model": "Llama 3 8B", "n_params": "13e9"}), "t")
+    with pytest.raises(ProteusError, match="hidden of the model is not stated"):
+        case_of(run)
+
+
+def test_a_named_model_keeps_what_its_columns_cannot_say() -> None:
+    sizes = {"hidden": "2048", "layers": "27", "heads": "16", "kv_heads": "16", "ffn_hidden": "10944"}
+    experts = {"moe_experts": "64", "moe_topk": "6", "moe_ffn": "1408", "vocab": "102400", "seq_len": "4096"}
+    (run,) = parse_runs(table({**sizes, **experts, "model": "DeepSeek-V2-Lite", "tp": "1", "dp": "8"}), "t")
+    model = case_of(run).tree.model
+    assert model.num_params == pytest.approx(zoo.load("deepseek-v2-lite").num_params, rel=1e-3)
+
+
 def test_families_by_name_or_by_shape() -> None:
     assert family("qwen3_30b_a3b", False)[1]["qk_norm"]
     assert family("no such name", True)[1]["norm"] == "layer_norm"
