@@ -150,7 +150,10 @@ def test_several_nodes_are_edited_at_once(bench: Page) -> None:
 def test_single_keys_stay_in_the_views(bench: Page) -> None:
     cells = bench.locator(".jp-Cell").count()
     kind = "window.jupyterapp.shell.currentWidget.content.activeCell.model.type"
-    places = (TIMELINE, ".pt-tree [role=treeitem]", ".pt-topology .pt-link", ".pt-chip:visible", ".pt-tools button")
+    tab(bench, "Code")
+    expect(bench.locator(".pt-source").first).to_contain_text("parallelize")
+    views = (TIMELINE, ".pt-tree [role=treeitem]", ".pt-topology .pt-link", ".pt-chip:visible", ".pt-tools button")
+    places = (*views, ".pt-tab:first-child", ".pt-source")
     for target in places:
         bench.locator(target).first.focus()
         for key in "wasdbfm0uutt":
@@ -188,7 +191,7 @@ def test_tabs_explain_chart_and_compare(bench: Page, lab: Lab, screenshot: Calla
     bench.wait_for_function("window.proteusProbe['pinned timeline']?.n > 0")
     expect(bench.locator(".pt-compare .pt-differences")).to_contain_text("tp 2 → 1")
     tab(bench, "Code")
-    expect(bench.locator("pre", has_text="parallelize").last).to_be_visible()
+    expect(bench.locator(".pt-source").first).to_contain_text("parallelize")
 
 
 def test_untrusted_names_are_text(lab: Lab, page: Page) -> None:

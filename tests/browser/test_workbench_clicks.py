@@ -18,11 +18,11 @@ SEED = int(os.environ.get("PROTEUS_CLICK_SEED", "20"))
 ANSWER_TIMEOUT_MS = 120_000
 PATIENCE_MS = 1000
 #: what a user can do something with
-PARTS = ".pt :is(button, select, input, canvas, .pt-row, [role=button]), .jupyter-widget-tab .lm-TabBar-tab"
+PARTS = ".pt :is(button, select, input, canvas, .pt-row, [role=button])"
 KEYS = (*"wasdfmctu0np", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "Escape", "Space", "Tab")
 TEXTS = ("", "1", "16", "64", "-3", "fc", "<b>", "nonsense")
 MODIFIERS = ([], [], ["Control"], ["Shift"])
-INSIDE = "at => Boolean(document.elementFromPoint(at.x, at.y)?.closest('.pt, .jupyter-widget-tab'))"
+INSIDE = "at => Boolean(document.elementFromPoint(at.x, at.y)?.closest('.pt'))"
 #: elsewhere single keys are JupyterLab's own: D D deletes the cell
 IN_A_VIEW = "Boolean(document.activeElement?.closest('.pt'))"
 PICK = """([parts, chance]) => {

@@ -32,4 +32,4 @@ def row(page: Page, text: str, nth: int = 0) -> Locator:
 
 
 def tab(page: Page, name: str) -> None:
-    page.locator(".jupyter-widget-tab .lm-TabBar-tab", has_text=name).click()
+    page.get_by_role("tab", name=name, exact=True).click()

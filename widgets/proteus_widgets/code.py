@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from html import escape
+from typing import Any
 
-import ipywidgets as w
+import anywidget
+import traitlets as t
 
+from proteus_widgets.assets import module, style
 from proteus_widgets.moment import Moment
+from proteus_widgets.origin import cluster_source, model_source
 from proteus_widgets.session import Session
 from proteus_widgets.settings import Settings
 
@@ -14,7 +17,8 @@ from proteus_widgets.settings import Settings
 def python_of(moment: Moment) -> str:
     """Python that gives the same tree.
 
-    Settings at their defaults are left out.
+    Settings at their defaults are left out.  Where the model or the cluster came
+    from a file, the line says what must be filled in.
     """
     plain = Settings().to_dict()
     given = {name: value for name, value in moment.settings.to_dict().items() if value != plain[name]}
@@ -22,8 +26,8 @@ def python_of(moment: Moment) -> str:
     lines = [
         "import proteus as pt",
         "",
-        f"model = pt.models.load({moment.model.name!r})",
-        f"cluster = pt.clusters.load({moment.cluster.name!r}, nodes={moment.cluster.num_hosts})",
+        model_source(moment.model),
+        cluster_source(moment.cluster),
         f"tree = pt.StrategyTree(model).parallelize(\n{arguments})",
     ]
     for path, config in moment.edits:
@@ -46,21 +50,21 @@ def _source(value: object) -> str:
     return repr(value)
 
 
-class Code(w.HBox):
-    """Both texts, selectable; see ``docs/views/code.md``."""
+class Code(anywidget.AnyWidget):
+    """Both texts, each with a button that copies it; see ``docs/views/code.md``."""
 
-    def __init__(self, session: Session) -> None:
+    _esm = module("panels/code.js")
+    _css = style("panels")
+
+    python = t.Unicode("").tag(sync=True)
+    yaml = t.Unicode("").tag(sync=True)
+
+    def __init__(self, session: Session, **traits: Any) -> None:
+        super().__init__(**traits)
         self._session = session
-        self.python, self.yaml = w.HTML(), w.HTML()
-        for part in (self.python, self.yaml):
-            part.layout = w.Layout(flex="1 1 380px", overflow="auto", max_height="420px")
-        super().__init__([self.python, self.yaml], layout=w.Layout(flex_flow="row wrap"))
 
     def show(self) -> None:
         """Show the texts of the present strategy."""
-        self.python.value = _block("Python", python_of(self._session.moment))
-        self.yaml.value = _block("YAML", self._session.tree.to_yaml())
-
-
-def _block(title: str, text: str) -> str:
-    return f"<b>{title}</b><pre style='user-select:all;line-height:1.45'>{escape(text)}</pre>"
+        with self.hold_sync():
+            self.python = python_of(self._session.moment)
+            self.yaml = self._session.tree.to_yaml()

@@ -1,4 +1,8 @@
-"""Sessions as YAML files: model, cluster, settings and edits, by name."""
+"""Sessions as YAML files: model, cluster, settings and edits, by name.
+
+A model or cluster that no name loads again is written as ``{own: its name}``;
+whoever reads the file brings it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from proteus.model.graph import Model
 from proteus.strategy import Memory, NodeConfig
 from proteus.strategy.config import plain
 from proteus_widgets.moment import Moment
+from proteus_widgets.origin import Preset, is_built_in, preset_of
 from proteus_widgets.settings import Settings
 
 VERSION = 1
@@ -25,8 +30,8 @@ def write(path: str | os.PathLike[str], moment: Moment) -> None:
     """Write `moment`; the file is replaced only when the whole text is there."""
     document = {
         "proteus_session": VERSION,
-        "model": moment.model.name,
-        "cluster": {"name": moment.cluster.name, "nodes": moment.cluster.num_hosts},
+        "model": moment.model.name if is_built_in(moment.model) else {"own": moment.model.name},
+        "cluster": _named(moment.cluster),
         "settings": moment.settings.to_dict(),
         "edits": [{"path": path, **plain(config)} for path, config in moment.edits],
     }
@@ -51,18 +56,28 @@ def read(path: str | os.PathLike[str], *, model: Model | None = None, cluster: C
         if not isinstance(document, dict) or document.get("proteus_session") != VERSION:
             raise InputError(f"not a saved session: it must begin with proteus_session: {VERSION}")
         return Moment(
-            model=model or pt.models.load(_text(document, "model")),
+            model=model or _model(document.get("model")),
             cluster=cluster or _cluster(document.get("cluster")),
             settings=Settings.from_dict(_mapping(document, "settings")),
             edits=tuple(_edit(entry) for entry in document.get("edits") or ()),
         )
 
 
-def _text(document: dict[str, Any], name: str) -> str:
-    value = document.get(name)
-    if not isinstance(value, str):
-        raise InputError(f"{name}: {value!r} is not a name")
-    return value
+def _named(cluster: Cluster) -> dict[str, Any]:
+    preset = preset_of(cluster)
+    if preset is None:
+        return {"own": cluster.name}
+    return {"name": preset.name, "nodes": preset.nodes, **({"gpu": preset.gpu} if preset.gpu else {})}
+
+
+def _model(entry: Any) -> Model:
+    match entry:
+        case str(name):
+            return pt.models.load(name)
+        case {"own": name}:
+            raise InputError(f"model: {name!r} is not built in; load it and pass model=")
+        case _:
+            raise InputError(f"model: {entry!r} is not a name")
 
 
 def _mapping(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -74,8 +89,11 @@ def _mapping(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _cluster(entry: Any) -> Cluster:
     match entry:
-        case {"name": str(name), "nodes": int(nodes)}:
-            return pt.clusters.load(name, nodes=nodes)
+        case {"name": str(name), "nodes": int(nodes), **more}:
+            gpu = more.get("gpu")
+            return Preset(name=name, nodes=nodes, gpu=None if gpu is None else str(gpu)).load()
+        case {"own": name}:
+            raise InputError(f"cluster: {name!r} is not built in, or was changed; load it and pass cluster=")
         case _:
             raise InputError(f"cluster: {entry!r} must have a name and a number of nodes")
 

@@ -28,12 +28,13 @@ from proteus_widgets.reading import (
 from proteus_widgets.selection import Lit
 from proteus_widgets.session import Session
 from proteus_widgets.sharing import Sharing
+from proteus_widgets.tabs import Tabs
 from proteus_widgets.timeline import Timeline
 from proteus_widgets.topology import OVER_THE_STEP, TopologyView
 from proteus_widgets.tree import TreeView
 from proteus_widgets.why import Why
 
-#: side by side from this width on, one under the other below it
+#: side by side where both have room, one under the other elsewhere; the styles of both ask for the same width
 TREE_FLEX, TOPOLOGY_FLEX = "1 1 420px", "2 1 520px"
 
 
@@ -80,13 +81,12 @@ class Workbench(w.VBox):
             [self.tree, self.topology],
             layout=w.Layout(display="flex", flex_flow="row wrap", grid_gap="12px", margin="6px 0"),
         )
-        self.tabs = w.Tab(
-            [self.why, self.charts, self.compare, self.code],
-            titles=["Why is it slow?", "Charts", "Compare", "Code"],
-            selected_index=None,
+        self.tabs = Tabs(
+            {"Why is it slow?": self.why, "Charts": self.charts, "Compare": self.compare, "Code": self.code}
         )
         super().__init__([self.headline, self.controls, middle, self.timeline, self.tabs])
         self.layout.width = "100%"
+        self.add_class("pt-workbench")
         session.observe(self._outcome, "outcome")
         session.observe(self._lit, "lit")
         session.observe(self._said, ["error", "busy"])
@@ -159,9 +159,8 @@ class Workbench(w.VBox):
 
     def _tab(self) -> None:
         """Only the tab that is seen is kept up to date."""
-        at = self.tabs.selected_index
-        if at is not None:
-            self.tabs.children[at].show()
+        if self.tabs.seen is not None:
+            self.tabs.seen.show()
 
     # -- for users
 

@@ -133,6 +133,7 @@ class TopologyView {
     });
     const info = this.model.get("info");
     this.info.replaceChildren(...info.map((line, i) => { const row = h(i ? "div" : "strong"); row.textContent = line; return row; }));
+    this.info.classList.toggle("pt-open", info.length > 0); // one height for any text: it changes as the cursor moves
     if (!info.length) this.info.textContent = this.picture?.note ?? "";
     probe("topology", { lit: [...lit] });
   }

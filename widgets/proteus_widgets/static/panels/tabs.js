@@ -1,0 +1,36 @@
+import { h, prepare, taken, watch } from "../common/dom.js";
+
+// A WAI-ARIA tab list with one tab stop: arrows, Home and End choose.
+function render({ model, el }) {
+  prepare(el, "tabs");
+  const list = h("div", { role: "tablist", class: "pt-tab-list", "aria-label": "More about this result" });
+  const choose = (index) => {
+    model.set("selected", index);
+    model.save_changes();
+  };
+  const tabs = model.get("titles").map((title, index) => h("button", { type: "button", role: "tab", class: "pt-tab", onclick: () => choose(index) }, title));
+  list.append(...tabs);
+  el.append(list);
+  list.addEventListener("keydown", (event) => {
+    const at = tabs.indexOf(event.target);
+    const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (at < 0 || next === undefined) return;
+    const index = (next + tabs.length) % tabs.length;
+    tabs[index].focus();
+    choose(index);
+    taken(event);
+  });
+  const mark = () => {
+    const selected = model.get("selected");
+    tabs.forEach((tab, index) => {
+      tab.setAttribute("aria-selected", String(index === selected));
+      tab.tabIndex = index === Math.max(selected, 0) ? 0 : -1;
+    });
+  };
+  const unwatch = watch(model, { selected: mark });
+  mark();
+  if (model.get("selected") < 0) choose(0);
+  return unwatch;
+}
+
+export default { render };

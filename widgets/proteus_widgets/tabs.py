@@ -1,0 +1,51 @@
+"""Tabs of our own: those of ipywidgets let single keys through to the notebook, where D D deletes the cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anywidget
+import ipywidgets as w
+import traitlets as t
+
+from proteus_widgets.assets import module, style
+
+
+class TabBar(anywidget.AnyWidget):
+    """The titles; see :class:`Tabs`.  The browser picks the first one when it draws the bar."""
+
+    _esm = module("panels/tabs.js")
+    _css = style("panels")
+
+    titles = t.List(t.Unicode()).tag(sync=True)
+    selected = t.Int(-1).tag(sync=True)
+
+
+class Tabs(w.VBox):
+    """Panels of which one is seen.
+
+    Parameters
+    ----------
+    panels
+        Each by its title.
+    """
+
+    selected_index = t.Int(-1, help="the panel that is seen, or -1")
+
+    def __init__(self, panels: Mapping[str, w.DOMWidget]) -> None:
+        self.panels = tuple(panels.values())
+        self.bar = TabBar(titles=list(panels))
+        super().__init__([self.bar, *self.panels])
+        t.link((self.bar, "selected"), (self, "selected_index"))
+        self.observe(self._turn, "selected_index")
+        self._turn()
+
+    @property
+    def seen(self) -> w.DOMWidget | None:
+        at = self.selected_index
+        return self.panels[at] if 0 <= at < len(self.panels) else None
+
+    def _turn(self, _change: Any = None) -> None:
+        for panel in self.panels:
+            panel.layout.display = None if panel is self.seen else "none"
