@@ -16,6 +16,7 @@ DEGREES = {
     "pp": "pipeline-parallel degree",
     "cp": "context-parallel degree",
     "ep": "expert-parallel degree",
+    "etp": "tensor-parallel degree of the experts (that of all else when not given)",
     "micro_batch": "samples of one micro-batch on one data-parallel rank",
     "global_batch": "samples of one step",
     "virtual_stages": "model chunks per pipeline rank (interleaved schedule)",

@@ -171,12 +171,11 @@ def _moves(dims: tuple[str, ...], layout: Layout, goal: Layout) -> list[Step]:
         for size in range(1, len(axes) + 1):
             suffix = tuple(axes[-size:])
             moves.append(Step("all_gather", suffix, layout, _replace(layout, suffix, Replicate()), dim=dim))
-        if axes:
-            last = axes[-1]
-            target = goal[last]
-            if isinstance(target, Shard) and target.dim != dim and _may_cut(layout, (last,), target.dim):
-                after = _replace(layout, (last,), target)
-                moves.append(Step("all_to_all", (last,), layout, after, dim=dim, to_dim=target.dim))
+            wanted = {goal[axis] for axis in suffix}
+            target = next(iter(wanted)) if len(wanted) == 1 else None
+            if isinstance(target, Shard) and target.dim != dim and _may_cut(layout, suffix, target.dim):
+                after = _replace(layout, suffix, target)
+                moves.append(Step("all_to_all", suffix, layout, after, dim=dim, to_dim=target.dim))
     for axis, placement in enumerate(layout):
         target = goal[axis]
         if isinstance(placement, Replicate) and isinstance(target, Shard) and _may_cut(layout, (axis,), target.dim):

@@ -29,13 +29,11 @@ from proteus.compiler.program import BlockProgram, Parameter
 from proteus.errors import StrategyError
 from proteus.mesh import Mesh
 from proteus.placement import Partial, Replicate, Shard
+from proteus.strategy.axes import among_experts, named
 from proteus.strategy.config import Memory, NodeConfig, TensorRole
 
 Key = TypeVar("Key")
 _K = TypeVar("_K")
-
-#: axes whose gradient sums are small and come before the data-parallel reduction
-TENSOR_AXES = ("tp", "tq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,11 +207,14 @@ def _state(program: BlockProgram, parameter: Parameter, config: NodeConfig) -> P
             f"{program.block.name}.{parameter.name}: its gradient is kept cut over {extra[0]!r}, its optimizer "
             f"state is not; cut the optimizer state over {', '.join(kept['gradient'])} too"
         )
+    # where tensor ranks hold copies of an expert, its sums are as large as those of data parallelism and go with them
+    summed = set(named(partial, "tp", "tq")) - set(among_experts(partial, "data"))
+    tensor_axes = tuple(n for n in partial if n in summed and mesh.degree(n) > 1)
     return ParameterState(
         parameter=parameter,
         numel=local_numel(program, parameter.value),
-        tensor_axes=tuple(n for n in partial if n in TENSOR_AXES and mesh.degree(n) > 1),
-        data_axes=tuple(n for n in partial if n not in TENSOR_AXES and mesh.degree(n) > 1),
+        tensor_axes=tensor_axes,
+        data_axes=tuple(n for n in partial if n not in tensor_axes and mesh.degree(n) > 1),
         kept=kept,
         offloaded=frozenset(role for role, m in memory.items() if m.offload),
     )

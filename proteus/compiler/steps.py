@@ -15,6 +15,7 @@ from functools import lru_cache
 from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
 from proteus.identity import Same
 from proteus.model.graph import OpKind
+from proteus.strategy.axes import named
 
 #: "what was handed over": stands for the step that made the block's input
 PORT = -2
@@ -31,13 +32,15 @@ STREAMS = (
     "from_host",
     "host_update",
 )
-_STREAM_OF_AXIS = {"tp": "tensor", "tq": "tensor", "cp": "context", "ep": "expert"}
 
 
-def stream_of(axes: tuple[str, ...]) -> str:
+def stream_of(program: BlockProgram, move: Move) -> str:
     """The communicator stream of a collective inside a block."""
-    found = {_STREAM_OF_AXIS.get(name, "tensor") for name in axes}
-    return next(iter(found)) if len(found) == 1 else "tensor"
+    step = move.step
+    if step.kind == "all_to_all" and {step.dim, step.to_dim} & set(program.block.derived):
+        return "expert"  # tokens in their slots go to the experts, or come back
+    axes = tuple(program.mesh.names[axis] for axis in step.axes)
+    return "context" if named(axes, "cp") == axes else "tensor"
 
 
 @dataclass(slots=True)

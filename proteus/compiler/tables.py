@@ -111,7 +111,7 @@ class Tables:
 
     def move_row(self, program: BlockProgram, move: Move, node: Node, share: float = 1.0) -> CommRow:
         axes = tuple(program.mesh.names[a] for a in move.step.axes)
-        stream = stream_of(axes)
+        stream = stream_of(program, move)
         return CommRow(
             mesh=program.mesh, axes=axes, kind=move.step.kind, size_bytes=move.size_bytes * share, stream=stream,
             name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream],

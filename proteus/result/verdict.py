@@ -14,6 +14,7 @@ from proteus.compiler.compile import compile_tree
 from proteus.errors import ProteusError
 from proteus.htae.engine import play
 from proteus.result.memory import NodeMemory, memory_by_node
+from proteus.strategy.axes import copy_axes
 from proteus.strategy.config import RECOMPUTES, Memory
 from proteus.strategy.recipe import ZERO_ROLES
 from proteus.strategy.tree import StrategyTree
@@ -140,8 +141,7 @@ def edits(tree: StrategyTree) -> Iterator[tuple[str, StrategyTree]]:
     cut = {role for role, kept in ((root.memory or {}) if root else {}).items() if kept.axes}
     said = [config.recompute for _, config in tree.configs if config.recompute]
     recompute = max(said, key=RECOMPUTES.index, default="none")
-    stage = tree.stages[0].mesh
-    data = tuple(name for name in ("dp", "ep", "cp") if name in stage.names and stage.degree(name) > 1)
+    data = copy_axes(tree.stages[0].mesh)
     sharded = [
         (level, {role: Memory(axes=data) for role in roles})
         for level, roles in enumerate(ZERO_ROLES)

@@ -3,10 +3,10 @@
 ``parallelize`` fills the root of the tree and a few leaves, nothing else;
 every node can be overridden afterwards.
 
-    batch    cut by dp (and ep: expert parallelism re-uses data-parallel ranks)
+    batch    cut by dp
     seq      cut by cp everywhere, and by tp where sequence_parallel says so
     heads, ffn, vocab, ...   cut by tp, as Megatron does it
-    experts  cut by ep
+    experts  cut by ep, each by etp: the same devices divided anew (:mod:`axes`)
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from proteus.errors import StrategyError, unknown
 from proteus.identity import Same
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
+from proteus.strategy.axes import among_experts, copy_axes, folded, mesh_axes, named
 from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, Memory, Stage, Training
 from proteus.strategy.stages import split_chain
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: dims that tensor parallelism cuts, in the order in which an op's first match wins
 TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
+#: that of them which the experts' own tensor parallelism cuts
+EXPERT_DIM = "expert_ffn"
 #: Megatron-LM's make_vocab_size_divisible_by
 VOCAB_MULTIPLE = 128
 #: how context parallelism meets attention
@@ -50,6 +53,7 @@ def parallelize(
     pp: int = 1,
     cp: int = 1,
     ep: int = 1,
+    etp: int | None = None,
     micro_batch: int = 1,
     global_batch: int | None = None,
     schedule: str = "1f1b",
@@ -76,7 +80,10 @@ def parallelize(
     ----------
     dp, tp, pp, cp, ep
         Data, tensor, pipeline, context and expert degree.  The ranks number
-        dp × tp × pp × cp; ep divides dp.
+        dp × tp × pp × cp.
+    etp
+        Tensor degree of the experts; tp when not given.  Experts divide the
+        dp × cp × tp ranks of a stage anew, into copies × ep × etp.
     micro_batch, global_batch
         Samples of a micro-batch on one data-parallel rank, and of a step
         (default: one micro-batch per pipeline stage and rank).
@@ -113,7 +120,15 @@ def parallelize(
     model = tree.model
     if schedule == "1f1b" and virtual_stages > 1:
         schedule = "interleaved"  # as Megatron reads virtual stages
-    for name, value in {"dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "virtual_stages": virtual_stages}.items():
+    for name, value in {
+        "dp": dp,
+        "tp": tp,
+        "pp": pp,
+        "cp": cp,
+        "ep": ep,
+        "virtual_stages": virtual_stages,
+        "etp": tp if etp is None else etp,
+    }.items():
         if not isinstance(value, int) or value < 1:
             raise StrategyError(f"{name}={value!r}; a degree is a whole number of at least 1")
     if schedule not in SCHEDULES:
@@ -133,17 +148,13 @@ def parallelize(
         assumed += note
     check_tensor_degree(model, tp)
     check_context_degree(model, cp)
-    check_expert_degree(model, ep, dp)
+    heads, per_head = tensor_axes(model, tp)
+    etp = check_expert_degrees(model, ep, etp, dp=dp, cp=cp, tp=heads, tq=per_head)
     batch = micro_batch * dp
     global_batch = global_batch if global_batch is not None else batch * pp
     check_batch(global_batch, micro_batch, dp)
 
-    heads, per_head = tensor_axes(model, tp)
-    check_shard_degree(shard, dp // ep)
-    whole = dp // ep // (shard or 1)
-    axes = [("dp", whole), ("shard", shard or 1), ("ep", ep), ("cp", cp), ("tp", heads), ("tq", per_head)]
-    kept = tuple((name, size) for name, size in axes if size > 1 or name in ("dp", "tp"))
-    stage_mesh = Mesh(kept)
+    stage_mesh = Mesh(mesh_axes(dp=dp, shard=shard, cp=cp, tp=heads, tq=per_head, ep=ep, etp=etp))
     ranks = placement(schedule, pp, virtual_stages)
     chunks = split_chain(model, len(ranks), layers_per_stage)
     stages = tuple(
@@ -151,23 +162,26 @@ def parallelize(
         for blocks, rank in zip(chunks, ranks, strict=True)
     )
 
-    has = set(stage_mesh.names)
-    data = tuple(name for name in ("dp", "shard", "ep") if name in has)
-    tensor = tuple(name for name in ("tp", "tq") if name in has)
+    axes = stage_mesh.names
+    data, context_axes, tensor = named(axes, "dp"), named(axes, "cp"), named(axes, "tp", "tq")
     partition: dict[str, tuple[str, ...]] = {"batch": data}
     dims = _dims(model)
-    if "cp" in has and "seq" in dims:
-        partition["seq"] = ("cp",)
+    if context_axes and "seq" in dims:
+        partition["seq"] = context_axes
     if tp > 1:
         for dim in TENSOR_DIMS:
             if dim in dims:
-                partition[dim] = ("tp",) if dim == "kv_heads" and per_head > 1 else tensor
+                partition[dim] = named(axes, "tp") if dim == "kv_heads" and per_head > 1 else tensor
         if per_head > 1:
-            partition["q_per_kv"] = ("tq",)
+            partition["q_per_kv"] = named(axes, "tq")
+    if EXPERT_DIM in dims:
+        partition.pop(EXPERT_DIM, None)
+        if etp > 1:
+            partition[EXPERT_DIM] = among_experts(axes, "tensor")
     if ep > 1:
-        partition["experts"] = ("ep",)
+        partition["experts"] = among_experts(axes, "expert")
 
-    new = tree.on(model).with_mesh(Mesh((("pp", pp), *kept)), stages)
+    new = tree.on(model).with_mesh(Mesh((("pp", pp), *stage_mesh.axes)), stages)
     new = new.with_schedule(name=schedule, virtual_stages=virtual_stages, max_in_flight=max_in_flight)
     training = Training(
         micro_batch=micro_batch,
@@ -181,8 +195,7 @@ def parallelize(
     if bucket_bytes is not None:
         training = replace(training, bucket_bytes=bucket_bytes)
     new = new.with_training(**{name: getattr(training, name) for name in Training.__dataclass_fields__})
-    cutting = ("shard",) if shard else ("dp", "ep", "cp")
-    state_axes = tuple(name for name in cutting if name in has and stage_mesh.degree(name) > 1)
+    state_axes = tuple(name for name in copy_axes(stage_mesh) if name == "shard" or not shard)
     memory: dict[str, Memory] = {
         role: Memory(axes=state_axes if role in ZERO_ROLES[zero] else (), offload=role in set(offload))
         for role in TENSOR_ROLES
@@ -194,8 +207,11 @@ def parallelize(
             if block.indexed:  # frameworks checkpoint layers, never the embedding or the loss
                 new = new.set(block.name, recompute=recompute)
     if sequence_parallel and tp > 1:
-        for selector in _sequence_parallel_ops(model):
-            new = new.set(selector, partition={"seq": (*partition.get("seq", ()), *tensor)})
+        sequence = {"seq": (*context_axes, *tensor)}
+        # tokens that tensor ranks share are sent to the experts that these ranks share
+        to_experts = {**sequence, "experts": ()} if set(tensor) & set(partition.get("experts", ())) else sequence
+        for selector, op in _sequence_parallel_ops(model):
+            new = new.set(selector, partition=to_experts if "experts" in op.dims else sequence)
     if context not in CONTEXTS:
         raise StrategyError(unknown("context", context, CONTEXTS))
     if context == "ring" and cp > 1:
@@ -203,7 +219,7 @@ def parallelize(
             new = new.set(selector, exchange="ring")
     if context == "all_to_all" and cp > 1:
         for selector in _attention_cores(model):
-            new = new.set(selector, partition={"seq": (), "kv_heads": ("cp", *partition.get("kv_heads", ()))})
+            new = new.set(selector, partition={"seq": (), "kv_heads": (*context_axes, *partition.get("kv_heads", ()))})
     if recompute_layers:
         for block, copies in _first_copies(model, stages, recompute_layers):
             new = new.set(f"{block.name}.{block.first + copies[0]}-{block.first + copies[-1]}", recompute=recompute)
@@ -230,10 +246,10 @@ def _selector(block: Block, op: Op) -> str:
     return f"{block.name}.*.{op.name}" if block.indexed else f"{block.name}.{op.name}"
 
 
-def _sequence_parallel_ops(model: Model) -> list[str]:
+def _sequence_parallel_ops(model: Model) -> list[tuple[str, Op]]:
     """Ops that tensor parallelism leaves whole and that run per token."""
     return [
-        _selector(block, op)
+        (_selector(block, op), op)
         for block in model.blocks
         for op in block.ops
         if not cut_dims(op) and "seq" in op.dims and op.dims["seq"].role is Role.PARALLEL
@@ -335,28 +351,32 @@ def check_context_degree(model: Model, cp: int) -> None:
         )
 
 
-def check_shard_degree(shard: int | None, ranks: int) -> None:
-    """Raise unless data-parallel ranks fall into whole groups that share their states."""
-    if shard is None or (shard >= 1 and ranks % shard == 0):
-        return
-    possible = [s for s in range(1, ranks + 1) if ranks % s == 0]
-    raise StrategyError(
-        f"shard={shard} does not divide {ranks} data-parallel ranks; possible: {', '.join(map(str, possible))}"
-    )
-
-
 def num_experts(model: Model) -> int:
     return max((op.dims["experts"].size for b in model.blocks for op in b.ops if "experts" in op.dims), default=0)
 
 
-def check_expert_degree(model: Model, ep: int, dp: int) -> None:
-    if ep == 1:
-        return
+def check_expert_degrees(model: Model, ep: int, etp: int | None, *, dp: int, cp: int, tp: int, tq: int) -> int:
+    """The experts' tensor degree, `etp` or that of all else; raises unless the experts can be cut so."""
+    ranks = dp * cp * tp * tq
+    degree = tp * tq if etp is None else etp
     experts = num_experts(model)
-    possible = [e for e in range(1, max(experts, 1) + 1) if experts % e == 0 and dp % e == 0] if experts else [1]
-    if ep not in possible:
-        reason = f"{experts} experts and dp={dp}" if experts else "a model without experts"
-        raise StrategyError(f"ep={ep} does not fit {reason}; possible: {', '.join(map(str, possible))}")
+    if not experts:
+        for name, value in (("ep", ep), ("etp", etp or 1)):
+            if value > 1:
+                raise StrategyError(f"{name}={value} does not fit a model without experts; possible: 1")
+        return tp * tq
+
+    def fits(ep: int, etp: int) -> bool:
+        return experts % ep == 0 and folded(dp=dp, cp=cp, tp=tp, tq=tq, ep=ep, etp=etp) is not None
+
+    if fits(ep, degree):
+        return degree
+    on = f"{experts} experts on dp={dp} × cp={cp} × tp={tp * tq}"
+    if not fits(1, degree):
+        possible = ", ".join(str(e) for e in range(1, ranks + 1) if fits(1, e))
+        raise StrategyError(f"etp={degree} does not fit {on}; possible: {possible}")
+    possible = ", ".join(str(e) for e in range(1, experts + 1) if fits(e, degree))
+    raise StrategyError(f"ep={ep} does not fit {on} with etp={degree}; possible: {possible}")
 
 
 def check_batch(global_batch: int, micro_batch: int, dp: int) -> None:

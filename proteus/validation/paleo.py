@@ -10,6 +10,7 @@ from proteus.cluster import Cluster
 from proteus.cluster.kinds import LinkKind
 from proteus.costs.ops import OpCosts
 from proteus.strategy import StrategyTree
+from proteus.strategy.axes import degrees
 
 #: Paleo's "platform percent of peak", one number for all products: the paper measures it per machine;
 #: here the one that leaves the shipped table without bias
@@ -23,10 +24,9 @@ HALF_BYTES = 2.0
 
 def paleo_step_s(tree: StrategyTree, cluster: Cluster) -> float:
     """The step time by that model [s]."""
-    model, training, mesh = tree.model, tree.training, tree.mesh
+    model, training = tree.model, tree.training
     gpu = cluster.gpu()
-    degrees = dict(mesh.axes)
-    tensor = degrees.get("tp", 1) * degrees.get("tq", 1)
+    tensor = degrees(tree.stages[0].mesh)["tp"]
     stages = tree.num_pipeline_ranks
     data = tree.num_devices // (tensor * stages)
     peak = OpCosts(gpu).peak(training.precision)

@@ -72,7 +72,8 @@ def test_any_recipe(data: st.DataObject) -> None:
     line = SCHEDULES[schedule].shape == "line"
     pp = data.draw(st.integers(1, 2))
     dp, tp = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)]))
-    ep = data.draw(st.sampled_from([1, dp])) if name == "moe" else 1
+    ep = data.draw(st.sampled_from([1, 2, 4])) if name == "moe" else 1
+    etp = data.draw(st.sampled_from([None, 1, 2])) if name == "moe" else None
     cp = data.draw(st.sampled_from([1, 2])) if pp * dp * tp <= 4 else 1
     try:
         tree = StrategyTree(model(name)).parallelize(
@@ -81,6 +82,7 @@ def test_any_recipe(data: st.DataObject) -> None:
             pp=pp,
             cp=cp,
             ep=ep,
+            etp=etp,
             schedule=schedule,
             virtual_stages=2 if SCHEDULES[schedule].shape == "loop" else 1,
             global_batch=dp * pp * data.draw(st.integers(1, 2)) * (1 if line else 2),
@@ -96,6 +98,31 @@ def test_any_recipe(data: st.DataObject) -> None:
         assume(False)
         raise
     assert found.equal, f"{tree}\n{found}"
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize(
+    "degrees",
+    [
+        {"tp": 2, "etp": 1},  # every tensor rank holds all experts, for its own tokens
+        {"tp": 2, "etp": 1, "ep": 2},
+        {"tp": 2, "etp": 2, "dp": 2, "ep": 2},
+        {"tp": 4, "etp": 2, "ep": 2},
+        {"tp": 4, "etp": 1, "ep": 2},  # one tensor axis, in two parts among the experts
+        {"dp": 2, "tp": 2, "etp": 1, "ep": 4},
+        {"dp": 2, "cp": 2, "ep": 4},
+        {"dp": 2, "cp": 2, "ep": 2, "etp": 1},
+        {"cp": 2, "tp": 2, "etp": 4},
+        {"dp": 2, "etp": 2},
+    ],
+    ids=str,
+)
+def test_experts_divide_the_devices_anew(degrees: dict[str, int], zero: int, sequence_parallel: bool) -> None:
+    tree = StrategyTree(pt.models.load("tiny-moe", layers=1, seq=8)).parallelize(
+        **degrees, global_batch=4, zero=zero, sequence_parallel=sequence_parallel
+    )
+    check(tree)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])

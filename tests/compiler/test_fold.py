@@ -42,6 +42,14 @@ DEGREES = [
     {"dp": 4, "cp": 2, "zero": 3},
     {"dp": 8, "tp": 2, "pp": 2, "zero": 2, "recompute": "full"},
 ]
+#: experts cut otherwise than all else
+EXPERTS = [
+    {"dp": 4, "ep": 4},
+    {"dp": 4, "tp": 2, "etp": 1, "ep": 4, "sequence_parallel": True, "zero": 1},
+    {"dp": 2, "cp": 2, "tp": 2, "etp": 1, "ep": 4},
+    {"dp": 4, "cp": 2, "pp": 2, "ep": 4, "zero": 2},
+    {"dp": 2, "tp": 4, "etp": 2, "ep": 2, "sequence_parallel": True},
+]
 
 
 @pytest.mark.parametrize("preset", ["dgx-a100", "dgx1-v100", "hc1", "gb200-nvl72"])
@@ -52,6 +60,14 @@ def test_folded_equals_unfolded(preset: str, degrees: dict[str, object]) -> None
     cluster = pt.clusters.load(preset)
     cluster = cluster.with_nodes(-(-tree.num_devices // cluster.devices_per_host))
     assert_equal_times(tree, cluster)
+
+
+@pytest.mark.parametrize("preset", ["dgx-a100", "dgx1-v100"])
+@pytest.mark.parametrize("degrees", EXPERTS, ids=str)
+def test_folded_equals_unfolded_with_experts(preset: str, degrees: dict[str, object]) -> None:
+    tree = StrategyTree(pt.models.load("tiny-moe")).parallelize(global_batch=16, **degrees)
+    cluster = pt.clusters.load(preset)
+    assert_equal_times(tree, cluster.with_nodes(-(-tree.num_devices // cluster.devices_per_host)))
 
 
 def test_equal_ranks_are_one_class() -> None:
@@ -79,12 +95,14 @@ def cases(draw: st.DrawFn) -> tuple[StrategyTree, Cluster]:
     pp = draw(st.sampled_from([1, 2])) if len(model.blocks) > 1 else 1
     tp = draw(st.sampled_from([1, 2, 4])) if is_transformer else 1
     dp = draw(st.sampled_from([1, 2, 4, 8]))
-    ep = draw(st.sampled_from([e for e in (1, 2) if dp % e == 0])) if model.name == "tiny-moe" else 1
+    ep = draw(st.sampled_from([e for e in (1, 2, 4) if dp * tp % e == 0])) if model.name == "tiny-moe" else 1
+    etp = draw(st.sampled_from([e for e in (1, 2, 4) if dp * tp % (e * ep) == 0])) if model.name == "tiny-moe" else None
     tree = StrategyTree(model).parallelize(
         dp=dp,
         tp=tp,
         pp=pp,
         ep=ep,
+        etp=etp,
         global_batch=dp * draw(st.sampled_from([2, 3, 4])),
         zero=draw(st.sampled_from([0, 1, 2, 3])),
         sequence_parallel=draw(st.booleans()),

@@ -30,7 +30,7 @@ def test_the_recipe_writes_configs_that_a_user_could_write() -> None:
 
 def test_ranks_order_as_in_megatron() -> None:
     tree = load("mixtral-8x7b", dp=8, tp=2, pp=2, ep=4, cp=2, global_batch=16)
-    assert repr(tree.mesh) == "mesh(pp=2, dp=2, ep=4, cp=2, tp=2)"
+    assert repr(tree.mesh) == "mesh(pp=2, dp=4, ep=2, cp_ep=2, tp=2)"
     assert [stage.first_device for stage in tree.stages] == [0, 32]
 
 
@@ -42,7 +42,7 @@ def test_ranks_order_as_in_megatron() -> None:
         ("llama3-8b", {"dp": 3, "global_batch": 10}, r"multiple of micro_batch × dp = 1 × 3 = 3; nearest: 9, 12"),
         ("llama3-8b", {"pp": 99}, "99 pipeline chunks for 34 blocks"),
         ("llama3-8b", {"ep": 2, "dp": 2}, "a model without experts; possible: 1"),
-        ("mixtral-8x7b", {"ep": 3, "dp": 3}, "8 experts and dp=3; possible: 1"),
+        ("mixtral-8x7b", {"ep": 3, "dp": 3}, "8 experts on dp=3 × cp=1 × tp=1 with etp=1; possible: 1"),
         ("llama3-8b", {"cp": 3}, "multiple of 2·cp=6"),
         ("llama3-8b", {"schedule": "1f2b"}, "unknown schedule '1f2b'; nearest: 1f1b"),
         ("llama3-8b", {"dp": 0}, "dp=0; a degree is a whole number of at least 1"),

@@ -24,7 +24,7 @@ FIELDS = (
     ("tp", "tensor", "Degrees", "GPUs that share each layer"),
     ("pp", "pipeline", "Degrees", "Stages of consecutive layers"),
     ("cp", "context", "Degrees", "GPUs that share each sequence"),
-    ("ep", "expert", "Degrees", "GPUs that share the experts; divides data"),
+    ("ep", "expert", "Degrees", "GPUs that share the experts; divides data × context"),
     ("micro_batch", "micro-batch", "Batch", "Samples of one micro-batch on one replica"),
     ("schedule", "schedule", "Pipeline", "Order of micro-batches in the pipeline"),
     ("virtual_stages", "virtual", "Pipeline", "Chunks of layers per GPU"),

@@ -11,6 +11,7 @@ from typing import Any
 from proteus.errors import StrategyError
 from proteus.model.graph import Op, Role
 from proteus.strategy import Memory, NodeConfig, StrategyTree, TreeRow
+from proteus.strategy.axes import copy_axes
 from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES
 from proteus.strategy.select import match_block
 
@@ -59,8 +60,8 @@ def _partition_editor(tree: StrategyTree, dim: str, op: Op, own: NodeConfig, eff
 def _memory_editor(tree: StrategyTree, role: str, own: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
     says = (own.memory or {}).get(role)  # type: ignore[call-overload]
     inherited = (effective.memory or {}).get(role, Memory())  # type: ignore[call-overload]
-    state = [name for name in ("dp", "ep", "cp") if name in _axes(tree)]
-    kept = [Memory(), *([Memory(axes=tuple(state))] if state else []), Memory(offload=True)]
+    state = copy_axes(tree.stages[0].mesh)
+    kept = [Memory(), *([Memory(axes=state)] if state else []), Memory(offload=True)]
     if says is not None and says not in kept:
         kept.append(says)
     options = [{"value": INHERIT, "label": f"as inherited ({inherited!r})"}]

@@ -10,6 +10,7 @@ from proteus.errors import InputError, StrategyError, unknown
 from proteus.model import zoo as models
 from proteus.model.graph import Model
 from proteus.strategy import NodeConfig, StrategyTree
+from proteus.strategy.axes import degrees, named
 from proteus.strategy.config import TensorRole
 
 INTERLEAVED = "interleaved"
@@ -78,7 +79,7 @@ def follow(settings: Settings, changed: frozenset[str], num_devices: int) -> Set
     if "tp" not in changed and not changed & {"pp", "cp", "cluster"}:
         room = min(room, settings.dp)  # a batch that does not divide may shrink dp, but never grows it
     batches = settings.global_batch // settings.micro_batch
-    fits = [d for d in range(1, room + 1) if batches % d == 0 and d % settings.ep == 0]
+    fits = [d for d in range(1, room + 1) if batches % d == 0 and d * settings.cp % settings.ep == 0]
     return replace(settings, dp=fits[-1]) if fits else settings
 
 
@@ -123,20 +124,19 @@ def tree_for(
 
 def settings_of(tree: StrategyTree) -> Settings:
     """The settings that a tree shows; what the recipe cannot say stays in its configs."""
-    axes = dict(tree.mesh.axes)
     root = dict(tree.configs).get("", NodeConfig())
     memory = dict(root.memory or {})
     roles = sum(1 for role in ZERO_ORDER if role in memory and memory[role].axes)
     blocks = {"", *(block.name for block in tree.model.blocks)}  # the recipe recomputes in whole blocks
     recompute = [c.recompute for path, c in tree.configs if path in blocks and c.recompute not in (None, "none")]
-    tensor = axes.get("tp", 1) * axes.get("tq", 1)
-    sequence = any("tp" in (c.partition or {}).get("seq", ()) for path, c in tree.configs if path)
+    found = degrees(tree.stages[0].mesh)
+    sequence = any(named((c.partition or {}).get("seq", ()), "tp") for path, c in tree.configs if path)
     return Settings(
-        dp=axes.get("dp", 1) * axes.get("ep", 1),
-        tp=tensor,
-        pp=axes.get("pp", 1),
-        cp=axes.get("cp", 1),
-        ep=axes.get("ep", 1),
+        dp=found["dp"],
+        tp=found["tp"],
+        pp=dict(tree.mesh.axes).get("pp", 1),
+        cp=found["cp"],
+        ep=found["ep"],
         micro_batch=tree.training.micro_batch,
         global_batch=tree.training.global_batch,
         schedule=tree.schedule.name,
