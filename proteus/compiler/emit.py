@@ -27,6 +27,7 @@ from proteus.costs.overlap import slowdowns
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.htae.tasks import TaskGraph, TaskKind
+from proteus.model.graph import OpKind
 from proteus.strategy.schedules.plan import B, F, Plan
 from proteus.strategy.tree import StrategyTree
 
@@ -67,13 +68,22 @@ class Emitter:
         self.relations = Relations(cluster, chunks, algorithm, calibration)
         self.num_ranks = tree.num_devices
         self.row_relation = [self.relations.of(row) for row in comms]
+        self.topk = max(
+            (op.attrs["topk"] for block in tree.model.blocks for op in block.ops if op.kind is OpKind.DISPATCH),
+            default=0,
+        )
         self.row_prices = [
             self.relations.copy_price(r, HostCopy(row.kind), row.size_bytes)
             if row.kind in HOST_COPIES
-            else self.relations.price(r, Collective(row.kind), row.size_bytes)
+            else self.relations.price(r, Collective(row.kind), row.size_bytes, self._copies(row))
             for r, row in zip(self.row_relation, comms, strict=True)
         ]
         self.boundaries = self._boundaries()
+
+    def _copies(self, row: CommRow) -> int:
+        """Copies of every token in an exchange between experts that travel as one."""
+        merges = self.profile.merges_tokens and row.stream == "expert" and row.kind == Collective.ALL_TO_ALL
+        return max(1, self.topk) if merges else 1
 
     def _boundaries(self) -> list[_Boundary]:
         """The sends between chunks; all are groups of one relation."""
@@ -114,7 +124,8 @@ class Emitter:
             classes,
             self.cluster,
             lambda gpu: pricer(gpu, self.precision, self.profile, self.calibration),
-            waits=self.profile.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1,
+            waits=(self.profile.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1)
+            or (self.profile.host_waits_for_routing and self.topk > 0),
         )
         ids = self._task_ids(folding, classes)
         patterns = PatternTable(self.relations, folding, self.cluster.link_capacity_Bps, sharing=sharing)

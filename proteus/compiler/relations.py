@@ -138,14 +138,24 @@ class Relations:
             at = self._at[key] = self.add(groups)
         return at
 
-    def price(self, relation: int, kind: Collective, size_bytes: float) -> tuple[tuple[Price, ...], np.ndarray]:
-        """(one price per shape, shape of each group)."""
+    def price(
+        self, relation: int, kind: Collective, size_bytes: float, copies: int = 1
+    ) -> tuple[tuple[Price, ...], np.ndarray]:
+        """(one price per shape, shape of each group).
+
+        Parameters
+        ----------
+        copies
+            Copies of every token among `size_bytes` that travel as one where
+            they have the same way (:meth:`GroupShape.merged_share`).
+        """
         if relation not in self._shapes:
             self._shapes[relation] = _shapes(Same(self.groups[relation]), self.cluster)
         shapes, index = self._shapes[relation]
         prices = []
         for number, shape in enumerate(shapes):
-            choice = choose(kind, shape, size_bytes, self.forced)
+            sent_bytes = size_bytes * shape.merged_share(copies)
+            choice = choose(kind, shape, sent_bytes, self.forced)
             used = self._flows[relation].setdefault((kind, choice.algorithm, number), len(self._flows[relation]))
             if kind is Collective.SEND:
                 comm_class = CommClass.P2P
@@ -153,9 +163,9 @@ class Relations:
                 comm_class = CommClass.INTER if shape.num_hosts > 1 else CommClass.INTRA
             measured = self.calibration.collective(kind, shape)
             found = (
-                terms(kind, shape, choice, size_bytes)
+                terms(kind, shape, choice, sent_bytes)
                 if measured is None
-                else measured.terms(shape, choice.algorithm, size_bytes)
+                else measured.terms(shape, choice.algorithm, sent_bytes)
             )
             if self.calibration.network != 1.0:
                 factor = self.calibration.network

@@ -104,6 +104,19 @@ class GroupShape:
         """What limits `algorithm` alone on the cluster."""
         return next(limit for limit in self.limits if limit.algorithm is algorithm)
 
+    def merged_share(self, copies: int) -> float:
+        """What is left of a token exchange when a token's copies for one rank travel as one.
+
+        Over the network a token goes once to each host, whose ranks share it.
+        Its `copies` experts are taken as evenly spread: of n places, a token
+        reaches ``n (1 - (1 - 1/n)^copies)``.
+
+        Source: DeepEP README (deepseek-ai): dispatch over NVLink and RDMA
+        with the tokens of a node forwarded inside it.
+        """
+        places = self.num_ranks if self.num_hosts == 1 else self.num_hosts
+        return 1.0 if copies <= 1 else places * (1.0 - (1.0 - 1.0 / places) ** copies) / copies
+
     def with_limits(self, limits: tuple[Limit, ...]) -> GroupShape:
         """The same group with its limits filled in."""
         return replace(self, limits=limits)

@@ -107,7 +107,7 @@ class Calibration:
         """The framework profile with the host times measured here."""
         launch_s = profile.launch_s if self.launch_s is None else self.launch_s
         op_s = profile.op_s if self.op_s is None else self.op_s
-        return profile.but(launch_s=launch_s * self.host, op_s=op_s * self.host)
+        return profile.but(launch_s=launch_s * self.host, op_s=op_s * self.host, expert_s=profile.expert_s * self.host)
 
 
 #: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps

@@ -17,8 +17,9 @@ from typing import Literal, get_args
 
 from proteus.costs import precision as precisions
 from proteus.costs.precision import Precision
-from proteus.costs.work import Work
+from proteus.costs.work import Family, Work
 from proteus.errors import InputError, unknown
+from proteus.units import US
 
 Attention = Literal["unfused", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
 Norm = Literal["chain", "native", "tuned"]
@@ -72,6 +73,12 @@ class Profile:
     host_waits_for_transfers
         The host stands still until a transfer between pipeline stages has
         ended, so it cannot launch ahead of the devices.
+    host_waits_for_routing
+        The host reads how many tokens every expert got before it can issue
+        their products, so it cannot launch ahead of the devices.
+    merges_tokens
+        A token goes once to a device (or once over the network to a host)
+        that has several of its experts, not once for each of them.
     overlaps_tensor
         Gathers and scatters of sequence parallelism run in chunks beside the
         products that need them; only one chunk of each stands alone.
@@ -79,6 +86,8 @@ class Profile:
         Host time of one kernel launch [s].
     op_s
         Host time of the framework around an op, besides its launches [s].
+    expert_s
+        Host time of each local expert of a grouped product [s].
     """
 
     name: str
@@ -99,9 +108,12 @@ class Profile:
     loss: Loss
     wire_bytes: float
     host_waits_for_transfers: bool
+    host_waits_for_routing: bool
+    merges_tokens: bool
     overlaps_tensor: bool
     launch_s: float
     op_s: float
+    expert_s: float
     source: str
 
     @property
@@ -132,8 +144,11 @@ class Profile:
 
     def host_s(self, works: Iterable[Work]) -> float:
         """Host time to issue the kernels of one op in one phase [s]."""
-        launches = sum(work.num_kernels for work in works)
-        return self.op_s + launches * self.launch_s if launches else 0.0
+        launches = experts = 0
+        for work in works:
+            launches += work.num_kernels
+            experts += work.shape[0] if work.family is Family.GROUPED_GEMM else 0
+        return self.op_s + launches * self.launch_s + experts * self.expert_s if launches else 0.0
 
     def but(self, **changes: object) -> Profile:
         """The same profile with other fields, e.g. ``but(attention="flash1")``.
@@ -154,15 +169,9 @@ def _profiles() -> dict[str, Profile]:
     table = json.loads(text)
     found: dict[str, Profile] = {}
     for name, row in table["profiles"].items():
-        base = {key: value for key, value in row.items() if key not in ("like", "launch_us", "op_us")}
-        if "like" in row:
-            parent = found[row["like"]]
-            for key in ("launch_us", "op_us"):
-                if key in row:
-                    base[key.replace("_us", "_s")] = row[key] * 1e-6
-            found[name] = replace(parent, name=name, **base)
-        else:
-            found[name] = Profile(name=name, launch_s=row["launch_us"] * 1e-6, op_s=row["op_us"] * 1e-6, **base)
+        base = {key.replace("_us", "_s"): value * US if key.endswith("_us") else value for key, value in row.items()}
+        like = base.pop("like", None)
+        found[name] = replace(found[like], name=name, **base) if like else Profile(name=name, **base)
     for alias, name in table["aliases"].items():
         found[alias] = found[name]
     return found

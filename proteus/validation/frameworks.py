@@ -21,6 +21,9 @@ class Framework:
         Framework profile of the cost models.
     eager_profile
         The same without its compiler, for frameworks where that is opt-in.
+    graphed_profile, graphed_since, graphed_precision
+        The same with the whole step in a CUDA graph, for models with experts,
+        and the first version and the precision in which that is the habit.
     flash, no_flash
         Attention of a run that says flash attention, and of one that says none.
     zero
@@ -41,6 +44,9 @@ class Framework:
     profile: str
     source: str
     eager_profile: str | None = None
+    graphed_profile: str | None = None
+    graphed_since: float = 0.0
+    graphed_precision: str = ""
     flash: str = "flash2"
     no_flash: str = "fused_softmax"
     precision: str = "bf16"

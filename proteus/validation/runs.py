@@ -51,6 +51,7 @@ class Run:
     kind: Literal["llm", "classic"]
     source: str = ""
     framework: str = ""
+    version: str = ""
     task: str = ""
     model: str = ""
     hidden: int | None = None
@@ -200,6 +201,7 @@ def _llm(row: Mapping[str, str | None], line: int) -> Run:
         kind="llm",
         source=_text(row, "source"),
         framework=_lower(row, "framework"),
+        version=_lower(row, "framework_version"),
         task=_lower(row, "task"),
         model=_lower(row, "model"),
         hidden=count(row.get("hidden")),

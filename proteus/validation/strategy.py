@@ -60,6 +60,8 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
     name = framework.profile
     if framework.eager_profile is not None and "compile" not in run.notes:
         name = framework.eager_profile
+    if framework.graphed_profile is not None and run.experts and is_graphed(run, framework):
+        name = framework.graphed_profile
     changes: dict[str, str] = {}
     base = profiles.load(name)
     attention = attention_of(run, framework, base)
@@ -67,6 +69,9 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         assumed.append(f"attention {base.attention}")
     elif attention != base.attention:
         changes["attention"] = attention
+    if "tokendrop" in run.model:
+        # experts get equal, known numbers of tokens; Megatron-Core pads to a capacity with plain all_to_all alone
+        changes |= {"host_waits_for_routing": "false", "merges_tokens": "false", "expert_s": "0"}
     if "rms kernel" in run.attention:
         changes["norm"] = "tuned"
     if run.overlap and not run.overlap.startswith("none"):
@@ -77,6 +82,16 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
     if precision == "fp16" and base.fp32_grads:
         changes["fp32_grads"] = "false"  # Megatron-LM accumulates in fp32 for bf16 alone
     return ", ".join([name, *(f"{field}={value}" for field, value in changes.items())])
+
+
+def is_graphed(run: Run, framework: Framework) -> bool:
+    """Whether runs of this version and precision capture the whole step in a CUDA graph."""
+    version = re.search(r"\d+\.\d+", run.version)
+    return (
+        version is not None
+        and float(version.group()) >= framework.graphed_since
+        and run.precision == framework.graphed_precision
+    )
 
 
 def attention_of(run: Run, framework: Framework, base: profiles.Profile) -> str | None:

@@ -51,6 +51,19 @@ def test_kernels_change_the_profile() -> None:
     assert not profiles.load(str(recipe(**nemo, comm_overlap="none")[0]["profile"])).overlaps_tensor
 
 
+def test_habits_of_versions_and_of_padded_experts() -> None:
+    experts = {"framework": "Megatron-Bridge", "moe_experts": "8", "moe_topk": "2", "moe_ffn": "512"}
+
+    def found(**changes: str) -> profiles.Profile:
+        return profiles.load(str(recipe(**experts, **changes)[0]["profile"]))
+
+    assert found(precision="mxfp8", framework_version="NeMo 26.08").name == "nemo-graphed"
+    assert found(precision="mxfp8", framework_version="NeMo 26.04").name == "nemo"
+    assert found(precision="bf16", framework_version="NeMo 26.08").name == "nemo"
+    assert found(precision="bf16").host_waits_for_routing
+    assert not found(precision="bf16", model="Some MoE (tokendrop)").host_waits_for_routing
+
+
 def test_what_is_silent_is_told() -> None:
     _, assumed = recipe(precision="", recompute="", zero_stage="", micro_batch="")
     assert {"precision fp16", "recompute none", "ZeRO stage 0", "micro-batch 1"} <= set(assumed)

@@ -1,0 +1,39 @@
+"""What the graph says of habits of a framework."""
+
+from __future__ import annotations
+
+import pytest
+
+import proteus as pt
+from proteus.costs.collective_types import GroupShape
+
+MOE = pt.StrategyTree(pt.models.load("tiny-moe"))
+EIGHT = pt.clusters.load("dgx-h100")
+
+
+def step_s(profile: str, **changes: object) -> float:
+    recipe = {"dp": 4, "ep": 4, "global_batch": 16, "micro_batch": 1, "precision": "bf16", **changes}
+    return pt.simulate(MOE.parallelize(**recipe, profile=profile), EIGHT).step_time_s
+
+
+def test_a_host_that_reads_the_routing_cannot_launch_ahead() -> None:
+    assert step_s("nemo") > step_s("nemo, host_waits_for_routing=false") > 0
+    graphed = "nemo-graphed, host_waits_for_routing="
+    assert step_s(graphed + "true") == pytest.approx(step_s(graphed + "false"))  # a host without work holds nobody
+
+
+def test_merged_tokens_are_sent_once() -> None:
+    assert step_s("nemo-graphed") < step_s("nemo-graphed, merges_tokens=false")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "hosts", "copies", "share"),
+    [(8, 1, 1, 1.0), (8, 1, 0, 1.0), (2, 1, 2, 0.75), (16, 2, 2, 0.75), (2, 1, 1000, 2 / 1000)],
+)
+def test_what_is_left_of_merged_tokens(ranks: int, hosts: int, copies: int, share: float) -> None:
+    # two ranks, two experts of a token: both on one rank half of the time, so 3 of 4 copies are left
+    shape = GroupShape(
+        num_ranks=ranks, num_hosts=hosts, ranks_per_host=ranks // hosts, intra="nvlink4", inter="ib", rings=1,
+        local_rings=1, rails=1, is_regular=True, nvls=False, limits=(),
+    )  # fmt: skip
+    assert shape.merged_share(copies) == pytest.approx(share)
