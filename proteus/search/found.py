@@ -81,8 +81,9 @@ class Search:
 
     def table(self) -> list[tuple[str, ...]]:
         """Head and rows as text."""
-        names = ("dp", "tp", "pp", "cp", "ep", "micro_batch", "schedule", "virtual_stages", "zero", "recompute")
-        shown = [n for n in names if n in ("dp", "tp", "pp") or len({f.settings[n] for f in self.found} - {1}) > 0]
+        names = ("dp", "tp", "pp", "cp", "ep", "etp", "micro_batch", "schedule", "virtual_stages", "zero", "recompute")
+        always, plain = ("dp", "tp", "pp"), {1, None}
+        shown = [n for n in names if n in always or {f.settings[n] for f in self.found} - plain]
         head = ("step", "samples/s", "MFU", "memory", "bubble", *(n.replace("_", " ") for n in shown))
         rows = [
             (
@@ -91,7 +92,7 @@ class Search:
                 f"{f.mfu:.1%}",
                 format_bytes(f.peak_memory_bytes),
                 f"{f.bubble_fraction:.1%}",
-                *(str(f.settings[n]) for n in shown),
+                *("as tp" if f.settings[n] is None else str(f.settings[n]) for n in shown),
             )
             for f in self.found
         ]

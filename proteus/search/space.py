@@ -21,7 +21,8 @@ from typing import Any
 from proteus.cluster import Cluster
 from proteus.errors import StrategyError
 from proteus.model.graph import Model
-from proteus.strategy.recipe import num_experts, possible_tensor_degrees
+from proteus.strategy.axes import folded
+from proteus.strategy.recipe import num_experts, possible_tensor_degrees, tensor_axes
 
 #: fewer tokens than this on a context-parallel rank are slower than whole sequences: attention's kernels become small
 #: and keys and values are gathered for little work
@@ -41,6 +42,7 @@ class Shape:
     pp: int
     cp: int
     ep: int
+    etp: int | None = None
     micro_batch: int
     schedule: str
     virtual_stages: int
@@ -101,18 +103,30 @@ def _shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[
                 dp = devices // (tp * pp * cp)
                 if global_batch % dp:
                     continue
-                for ep in divisors(dp) if experts else [1]:
-                    if experts and experts % ep:
-                        continue
+                for ep, etp in _expert_degrees(experts, dp, cp, *tensor_axes(model, tp)):
                     for micro_batch in divisors(global_batch // dp):
                         if micro_batch > largest:
                             continue
                         count = global_batch // (dp * micro_batch)
                         for schedule, chunks in _schedules(pp, count, layers, schedules):
                             yield Shape(
-                                dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, micro_batch=micro_batch, schedule=schedule,
-                                virtual_stages=chunks, global_batch=global_batch,
+                                dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, etp=etp, micro_batch=micro_batch,
+                                schedule=schedule, virtual_stages=chunks, global_batch=global_batch,
                             )  # fmt: skip
+
+
+def _expert_degrees(experts: int, dp: int, cp: int, heads: int, per_head: int) -> Iterator[tuple[int, int | None]]:
+    """Pairs of ep and etp: experts cut by tp as all else is, or whole ones shared by the tensor ranks, too."""
+    if not experts:
+        yield 1, None
+        return
+    tp = heads * per_head
+    for etp in (None, 1) if tp > 1 else (None,):
+        for ep in divisors(experts):
+            if etp and ep % tp:
+                continue  # tensor ranks would hold copies of experts
+            if folded(dp=dp, cp=cp, tp=heads, tq=per_head, ep=ep, etp=etp or tp) is not None:
+                yield ep, etp
 
 
 def _schedules(pp: int, micro_batches: int, layers: int, schedules: tuple[str, ...]) -> Iterator[tuple[str, int]]:

@@ -45,7 +45,13 @@ def test_rules() -> None:
 
 def test_experts_are_cut_where_there_are_some() -> None:
     model, cluster = pt.models.load("mixtral-8x7b"), pt.clusters.load("dgx-h100")
-    assert {one.ep for one in shapes(model, cluster, 16, ("1f1b",))} == {1, 2, 4, 8}
+    found = shapes(model, cluster, 16, ("1f1b",))
+    assert {one.ep for one in found} == {1, 2, 4, 8}
+    assert {(one.tp, one.ep) for one in found if one.etp == 1} == {
+        (t, e) for t in (2, 4, 8) for e in (2, 4, 8) if e >= t
+    }
+    for one in found:
+        pt.StrategyTree(model).parallelize(**one.settings())
 
 
 def test_nothing_fits_the_batch() -> None:
