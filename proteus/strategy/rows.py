@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from proteus.model.graph import Op
 from proteus.strategy.config import NodeConfig
+from proteus.strategy.select import match_block
 from proteus.strategy.tree import BlockRun, StrategyTree, TreeRow
 
 
@@ -11,13 +14,12 @@ def number_rows(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str]
     """Rows for the model, every stage, run of equal blocks, module and op; and where each op stands."""
     rows: list[TreeRow] = []
     ids: dict[tuple[str, str], int] = {}
-    own = dict(tree.configs)
 
     def add(parent: int, path: str, label: str, kind: str, **more: object) -> int:
         rows.append(TreeRow(id=len(rows), parent=parent, path=path, label=label, kind=kind, **more))  # type: ignore[arg-type]
         return len(rows) - 1
 
-    root_config = own.get("", NodeConfig())
+    root_config = dict(tree.configs).get("", NodeConfig())
     says = {"partition": _partition(root_config), "memory": _memory(root_config)}
     root = ids[("", "")] = add(-1, "", tree.model.name, "model", **says)
     parent, stage = root, -1
@@ -38,7 +40,7 @@ def number_rows(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str]
                 partition=repr(where.mesh),
             )
         stage = run.chunk
-        config = own.get(run.path, NodeConfig())
+        config = _said(run, ())
         block = add(
             parent,
             run.path,
@@ -51,36 +53,48 @@ def number_rows(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str]
             memory=_memory(config),
         )
         ids[(run.path, "")] = block
-        modules: dict[str, int] = {"": block}
-        for op in run.block.ops:
-            steps = op.name.split(".")
-            for depth in range(1, len(steps)):
-                name = ".".join(steps[:depth])
-                if name not in modules:
-                    path = f"{run.path}.{name}"
-                    config = own.get(path, NodeConfig())
-                    modules[name] = add(
-                        modules[".".join(steps[: depth - 1])],
-                        path,
-                        steps[depth - 1],
-                        "module",
-                        stage=run.chunk,
-                        badges=_badges(config),
-                        partition=_partition(config),
-                        memory=_memory(config),
-                    )
-            resolved = run.config(op)
-            ids[(run.path, op.name)] = add(
-                modules[".".join(steps[:-1])],
-                f"{run.path}.{op.name}",
-                steps[-1],
-                "op",
-                stage=run.chunk,
-                badges=_badges(resolved) if resolved.recompute not in (None, "none") else (),
-                partition=_op_partition(run, op, resolved),
-                memory=_memory(resolved),
-            )
+        placed = {"": block}
+        ops = {op.name: op for op in run.block.ops}
+        for name in ops:
+            ids[(run.path, name)] = _place(name, ops, run, placed, add)
     return rows, ids
+
+
+def _place(
+    name: str,
+    ops: Mapping[str, Op],
+    run: BlockRun,
+    placed: dict[str, int],
+    add: Callable[..., int],
+) -> int:
+    """The row of a module or an op, after those above it; an op with others below it is one row for both."""
+    if name in placed:
+        return placed[name]
+    above, _, label = name.rpartition(".")
+    parent = _place(above, ops, run, placed, add)
+    path, op = f"{run.path}.{name}", ops.get(name)
+    config = run.config(op) if op else _said(run, tuple(name.split(".")))
+    placed[name] = add(
+        parent,
+        path,
+        label,
+        "op" if op else "module",
+        stage=run.chunk,
+        badges=_badges(NodeConfig(recompute=config.recompute) if op else config),
+        partition=_op_partition(op, config) if op else _partition(config),
+        memory=_memory(config),
+    )
+    return placed[name]
+
+
+def _said(run: BlockRun, node: tuple[str, ...]) -> NodeConfig:
+    """What was said of this very node of the block, by whatever selector; what its parents say is shown there."""
+    said = NodeConfig()
+    for selector, config in run.entries:
+        found = match_block(selector, run.block) if selector else None
+        if found and len(found.tail) == len(node) and all(w in ("*", h) for w, h in zip(found.tail, node)):
+            said = config.over(said)
+    return said
 
 
 def _badges(config: NodeConfig) -> tuple[str, ...]:
@@ -96,7 +110,7 @@ def _partition(config: NodeConfig) -> str:
     return " ".join(f"{dim}:{'×'.join(axes) or 'whole'}" for dim, axes in (config.partition or {}).items())
 
 
-def _op_partition(run: BlockRun, op: Op, config: NodeConfig) -> str:
+def _op_partition(op: Op, config: NodeConfig) -> str:
     cut = {dim: axes for dim, axes in (config.partition or {}).items() if dim in op.dims and axes}
     return " ".join(f"{dim}:{'×'.join(axes)}" for dim, axes in cut.items())
 

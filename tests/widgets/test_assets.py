@@ -14,7 +14,7 @@ ENTRIES = [
     "timeline/timeline.js",
     "topology/topology.js",
     "tree/tree.js",
-    *(f"panels/{name}.js" for name in ("controls", "headline", "why", "compare", "chart")),
+    *(f"panels/{name}.js" for name in ("controls", "headline", "why", "compare", "chart", "tabs", "code")),
 ]
 STATIC = Path(str(files("proteus_widgets") / "static"))
 
