@@ -26,6 +26,8 @@ MODELS = {
             | {"seq": 5, "positions": 5, "head": "classifier", "tied": False}),
     "moe": ("tiny-moe", _SMALL | {"kv_heads": 2, "experts": {
         "num": 4, "topk": 2, "ffn": 6, "dropless": True, "shared_ffn": 5, "dense_layers": 1}}),
+    "capacity": ("tiny-moe", _SMALL | {"kv_heads": 2, "experts": {
+        "num": 4, "topk": 2, "ffn": 6, "capacity_factor": 0.9}}),
     "cnn": ("tiny-cnn", {}),
     "dlrm": ("tiny-dlrm", {"tables": 5, "rows": 7, "embedding_dim": 6, "bottom": [4, 8, 6], "top": [6, 3]}),
 }  # fmt: skip

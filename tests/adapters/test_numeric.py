@@ -67,13 +67,14 @@ def test_enough_strategies_were_distinct() -> None:
 @given(data=st.data())
 def test_any_recipe(data: st.DataObject) -> None:
     """What `parallelize` writes."""
-    name = data.draw(st.sampled_from(["llama", "gpt", "moe"]))
+    name = data.draw(st.sampled_from(["llama", "gpt", "moe", "capacity"]))
     schedule = data.draw(st.sampled_from(sorted(SCHEDULES)))
     line = SCHEDULES[schedule].shape == "line"
     pp = data.draw(st.integers(1, 2))
     dp, tp = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)]))
-    ep = data.draw(st.sampled_from([1, 2, 4])) if name == "moe" else 1
-    etp = data.draw(st.sampled_from([None, 1, 2])) if name == "moe" else None
+    has_experts = name in ("moe", "capacity")
+    ep = data.draw(st.sampled_from([1, 2, 4])) if has_experts else 1
+    etp = data.draw(st.sampled_from([None, 1, 2])) if has_experts else None
     cp = data.draw(st.sampled_from([1, 2])) if pp * dp * tp <= 4 else 1
     try:
         tree = StrategyTree(model(name)).parallelize(
@@ -123,6 +124,50 @@ def test_experts_divide_the_devices_anew(degrees: dict[str, int], zero: int, seq
         **degrees, global_batch=4, zero=zero, sequence_parallel=sequence_parallel
     )
     check(tree)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize(
+    "degrees",
+    [
+        {"dp": 2, "ep": 2, "micro_batch": 2},
+        {"dp": 2, "tp": 2, "ep": 2, "sequence_parallel": True, "recompute": "full"},
+        {"cp": 2, "tp": 2, "etp": 1, "ep": 4, "sequence_parallel": True},
+        {"tp": 2, "etp": 1, "ep": 2, "pp": 2, "zero": 1},
+    ],
+    ids=str,
+)
+def test_tokens_beyond_the_capacity_are_dropped(degrees: dict[str, int], factor: float) -> None:
+    """Every rank drops the tokens of its own that an expert has no slot for, those with the smallest gates."""
+    experts = {"num": 4, "topk": 2, "ffn": 6, "capacity_factor": factor}
+    model = pt.models.load("tiny-moe", layers=2, seq=8, experts=experts)
+    tree = StrategyTree(model).parallelize(**degrees, global_batch=8)
+    check(tree)
+
+
+def test_another_group_of_tokens_drops_others() -> None:
+    """The check sees which tokens are dropped: a reference that fills experts from the whole batch differs."""
+    from proteus.adapters.numeric.executor import Executor
+    from proteus.adapters.numeric.problem import TokenGroup, make_problem
+    from proteus.adapters.numeric.reference import undivided
+    from proteus.adapters.numeric.verification import compare, token_groups
+    from proteus.compiler.compile import compile_tree
+    from proteus.htae.engine import play
+
+    model = pt.models.load("tiny-moe", layers=1, seq=8, experts={"num": 4, "topk": 2, "ffn": 6, "capacity_factor": 1.0})
+    tree = StrategyTree(model).parallelize(dp=2, ep=2, global_batch=2)
+    graph = compile_tree(tree, CLUSTER, fold=False)
+    problem = make_problem(model, 2, 0)
+    executor = Executor(graph, play(graph.tasks), problem)
+    executor.run()
+    own = token_groups(graph)["layers.0"]
+    assert own == [
+        TokenGroup(samples=(0, 1), positions=(0, 8), capacity=4),
+        TokenGroup(samples=(1, 2), positions=(0, 8), capacity=4),
+    ]
+    assert compare(executor, undivided(problem, "adam", {"layers.0": own})).equal
+    together = [TokenGroup(samples=(0, 2), positions=(0, 8), capacity=8)]
+    assert not compare(executor, undivided(problem, "adam", {"layers.0": together})).equal
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2, 3])
@@ -201,10 +246,6 @@ def test_a_wrong_gradient_is_noticed() -> None:
 
 
 def test_what_has_no_undivided_result_is_refused() -> None:
-    capacity = {"num": 4, "topk": 2, "ffn": 6, "capacity_factor": 1.0}
-    moe = pt.models.load("tiny-moe", layers=1, experts=capacity)
-    with pytest.raises(ModelError, match="dropless"):
-        verify(StrategyTree(moe).parallelize(dp=2))
     with pytest.raises(ModelError, match="batch norm"):
         verify(StrategyTree(pt.models.load("tiny-cnn", norm="batch_norm")).parallelize(dp=2))
     with pytest.raises(ModelError, match="parameters"):

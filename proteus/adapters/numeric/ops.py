@@ -15,7 +15,7 @@ from torch import Tensor
 
 from proteus.adapters.numeric.noise import Draw
 from proteus.adapters.numeric.place import Place
-from proteus.errors import ModelError
+from proteus.adapters.numeric.problem import GATE_DECIMALS
 from proteus.model.graph import Op, Operand, OpKind
 
 Forward = Callable[[Op, Place, Sequence[Tensor], Draw], tuple[Tensor, ...]]
@@ -286,20 +286,27 @@ def router(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor,
     return (gates / gates.sum(-1, keepdim=True) if op.attrs["normalize"] else gates,)
 
 
+def _placed(gates: Tensor, slots: int) -> Tensor:
+    """Which token stands in which slot of every expert [experts, slots, tokens].
+
+    Of more tokens than slots those with the largest gates stay, as Megatron's
+    drop policy ``probs`` has it; of equal ones (to rounding) the first.
+    """
+    best = gates.detach().round(decimals=GATE_DECIMALS).argsort(dim=0, descending=True, stable=True)[:slots]
+    kept = torch.zeros_like(gates).scatter(0, best, 1.0) * (gates != 0)
+    slot = kept.cumsum(0) - 1
+    return kept.T[:, None] * (slot.T[:, None] == torch.arange(slots)[:, None])
+
+
 def dispatch(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     x, gates = xs
-    tokens, chosen = x.flatten(0, 1), (gates.flatten(0, 1) != 0).to(x.dtype)
-    if not op.attrs["dropless"] or len(tokens) != at.length["slots"]:
-        raise ModelError(
-            f"{op.name}: {at.length['slots']} slots for {len(tokens)} tokens; which tokens are dropped depends on how "
-            "they are cut, so there is no undivided result; set dropless"
-        )
-    return (chosen.T[:, :, None] * tokens[None],)
+    return (torch.einsum("ect,th->ech", _placed(gates.flatten(0, 1), at.length["slots"]), x.flatten(0, 1)),)
 
 
 def combine(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     slots, gates = xs
-    y = torch.einsum("eth,te->th", slots, gates.flatten(0, 1))
+    tokens = gates.flatten(0, 1)
+    y = torch.einsum("ech,ect,te->th", slots, _placed(tokens, at.length["slots"]), tokens)
     return (y.reshape(*gates.shape[:2], slots.shape[2]),)
 
 

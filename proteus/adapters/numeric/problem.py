@@ -13,6 +13,8 @@ from torch import Tensor
 from proteus.errors import ModelError
 from proteus.model.graph import BATCH, Block, Model, OpKind
 
+#: gates that agree to so many decimals are equal: those of one token at two places are, but for rounding
+GATE_DECIMALS = 11
 #: learning rates that move every parameter visibly in one step [1]
 SGD_RATE = 0.1
 ADAM_RATE = 0.01
@@ -38,6 +40,15 @@ class Problem:
     seed: int
     parameters: Mapping[str, Tensor]
     data: Mapping[tuple[str, str], Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenGroup:
+    """Tokens of which one rank sends at most `capacity` to each expert: half-open ranges of samples and positions."""
+
+    samples: tuple[int, int]
+    positions: tuple[int, int]
+    capacity: int
 
 
 def make_problem(model: Model, global_batch: int, seed: int) -> Problem:
@@ -97,11 +108,6 @@ def check_divisible(model: Model, *, is_divided: bool) -> None:
                 raise ModelError(
                     f"{block.name}.{op.name}: batch norm takes its statistics from the local batch, so a divided batch "
                     "trains another function; verify with one micro-batch on one data-parallel rank, or with group norm"
-                )
-            if op.kind is OpKind.DISPATCH and not op.attrs["dropless"]:
-                raise ModelError(
-                    f"{block.name}.{op.name}: with a capacity, which tokens are dropped depends on how they are "
-                    "divided; verify with dropless experts"
                 )
 
 

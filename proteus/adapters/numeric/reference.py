@@ -6,7 +6,7 @@ offsets or collectives, so that an error in one is not repeated in the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from proteus.adapters.numeric import problem as settings
 from proteus.adapters.numeric.noise import Draw, Noise
 from proteus.adapters.numeric.place import Place
-from proteus.adapters.numeric.problem import Problem
+from proteus.adapters.numeric.problem import Problem, TokenGroup
 from proteus.model.graph import BATCH, Block, Op, OpKind
 
 
@@ -29,14 +29,25 @@ class Outcome:
     parameters: Mapping[str, Tensor]
 
 
-def undivided(problem: Problem, optimizer: str) -> Outcome:
-    """One step on the whole batch at once."""
+def undivided(
+    problem: Problem, optimizer: str, token_groups: Mapping[str, Sequence[TokenGroup]] | None = None
+) -> Outcome:
+    """One step on the whole batch at once.
+
+    Parameters
+    ----------
+    token_groups
+        By path of the block: where experts have a capacity, the tokens for
+        which it holds.  That much of how a batch is divided is part of the
+        function that such a model trains.
+    """
     weights = {path: value.clone().requires_grad_() for path, value in problem.parameters.items()}
     noise = Noise(problem.seed, problem.global_batch)
     handed: list[Tensor] = []
     for block in problem.model.blocks:
         for index in range(block.count):
-            handed = _run(problem, block, block.path(index), weights, handed, noise)
+            path = block.path(index)
+            handed = _run(problem, block, path, weights, handed, noise, (token_groups or {}).get(path, ()))
     (loss,) = handed
     loss.backward()  # type: ignore[no-untyped-call]
     gradients = {path: w.grad.clone() for path, w in weights.items() if w.grad is not None}
@@ -53,7 +64,13 @@ def undivided(problem: Problem, optimizer: str) -> Outcome:
 
 
 def _run(
-    problem: Problem, block: Block, path: str, weights: Mapping[str, Tensor], handed: list[Tensor], noise: Noise
+    problem: Problem,
+    block: Block,
+    path: str,
+    weights: Mapping[str, Tensor],
+    handed: list[Tensor],
+    noise: Noise,
+    groups: Sequence[TokenGroup],
 ) -> list[Tensor]:
     values = dict(zip(block.inputs, handed, strict=True))
     for tensor in block.tensors.values():
@@ -63,7 +80,7 @@ def _run(
             values[tensor.name] = problem.data[(block.name, tensor.name)]
     for op in block.ops:
         draw = Draw(noise, f"{path}.{op.name}", 0)
-        made = _OPS[op.kind](op, [values[o.tensor] for o in op.inputs], _Drop(op, draw, problem.global_batch))
+        made = _OPS[op.kind](op, [values[o.tensor] for o in op.inputs], _Drop(op, draw, problem.global_batch, groups))
         outputs = made if isinstance(made, tuple) else (made,)
         values |= {o.tensor: y for o, y in zip(op.outputs, outputs, strict=True)}
     return [values[name] for name in block.outputs]
@@ -71,16 +88,31 @@ def _run(
 
 @dataclass(frozen=True, slots=True)
 class _Drop:
-    """Dropout of a whole tensor."""
+    """What is dropped: elements of a whole tensor at random, and tokens beyond an expert's capacity."""
 
     op: Op
     draw: Draw
     global_batch: int
+    groups: Sequence[TokenGroup]
 
     def __call__(self, x: Tensor, dims: tuple[str, ...], rate: float) -> Tensor:
         sizes = {dim: self.global_batch if dim == BATCH else size for dim, size in self.op.sizes().items()}
         at = Place(dict.fromkeys(sizes, 0), sizes, sizes)
         return x * self.draw.keep(dims, at, rate)
+
+    def full(self, gates: Tensor) -> Tensor:
+        """The gates of a whole batch without those of tokens that find an expert full."""
+        kept = gates.clone()
+        for group in self.groups:
+            (first, end), (left, right) = group.samples, group.positions
+            part = gates[first:end, left:right].detach()
+            for expert in range(gates.shape[-1]):
+                wish = [round(gate, settings.GATE_DECIMALS) for gate in part[..., expert].flatten().tolist()]
+                order = sorted((-gate, token) for token, gate in enumerate(wish) if gate > 0)
+                for _, token in order[group.capacity :]:
+                    sample, position = divmod(token, right - left)
+                    kept[first + sample, left + position, expert] = 0.0
+        return kept
 
 
 def _linear(op: Op, xs: list[Tensor], drop: _Drop) -> tuple[Tensor, ...]:
@@ -227,12 +259,12 @@ def _router(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
 
 
 def _dispatch(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
-    tokens, gates = xs[0].flatten(0, 1), xs[1].flatten(0, 1)
+    tokens, gates = xs[0].flatten(0, 1), drop.full(xs[1]).flatten(0, 1)
     return torch.stack([tokens * (gates[:, e] > 0).unsqueeze(-1) for e in range(gates.shape[1])])
 
 
 def _combine(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
-    gates = xs[1].flatten(0, 1)
+    gates = drop.full(xs[1]).flatten(0, 1)
     y = sum(xs[0][e] * gates[:, e].unsqueeze(-1) for e in range(gates.shape[1]))
     assert isinstance(y, Tensor)
     return y.reshape(*xs[1].shape[:2], -1)

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from proteus.adapters.numeric.chunks import LinkView, own_chunks
 from proteus.adapters.numeric.executor import Executor
-from proteus.adapters.numeric.problem import check_divisible, make_problem
+from proteus.adapters.numeric.place import place_of
+from proteus.adapters.numeric.problem import TokenGroup, check_divisible, make_problem
 from proteus.adapters.numeric.rank import Rank
 from proteus.adapters.numeric.reference import Outcome, undivided
 from proteus.cluster import Cluster, clusters
@@ -22,7 +23,7 @@ from proteus.compiler.program import BlockProgram, Compute
 from proteus.compiler.state import ParameterState
 from proteus.errors import ModelError
 from proteus.htae.engine import play
-from proteus.model.graph import BATCH
+from proteus.model.graph import BATCH, OpKind
 from proteus.placement import Partial
 from proteus.strategy import StrategyTree
 
@@ -107,7 +108,37 @@ def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verif
     problem = make_problem(tree.model, batch, seed)
     executor = Executor(graph, play(graph.tasks), problem)
     executor.run()
-    return compare(executor, undivided(problem, tree.training.optimizer))
+    return compare(executor, undivided(problem, tree.training.optimizer, token_groups(graph)))
+
+
+def token_groups(graph: ExecutionGraph) -> dict[str, list[TokenGroup]]:
+    """By path of the block: the tokens that ranks dispatch together, where experts have a capacity."""
+    found: dict[str, list[TokenGroup]] = {}
+    for chunk in graph.chunks:
+        for link in chunk.links:
+            groups = _dispatched(link.program, graph)
+            found |= {link.path(copy): groups for copy in range(link.count) if groups}
+    return found
+
+
+def _dispatched(program: BlockProgram, graph: ExecutionGraph) -> list[TokenGroup]:
+    step = graph.tree.samples_per_micro_batch
+    found: dict[TokenGroup, None] = {}
+    for compute in program.forward:
+        if compute.op.kind is not OpKind.DISPATCH or not isinstance(compute, Compute) or compute.op.attrs["dropless"]:
+            continue
+        samples, positions = compute.op.inputs[0].dims[:2]
+        for coordinate in program.mesh.coordinates().tolist():
+            at = place_of(program, compute.op, compute.cut, tuple(coordinate))
+            for first in range(0, step * graph.schedule.num_micro_batches, step):
+                start, left = first + at.start[samples], at.start[positions]
+                group = TokenGroup(
+                    samples=(start, start + at.length[samples]),
+                    positions=(left, left + at.length[positions]),
+                    capacity=at.length["slots"],
+                )
+                found.setdefault(group)
+    return list(found)
 
 
 def check_size(tree: StrategyTree) -> None:
