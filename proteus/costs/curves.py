@@ -126,14 +126,16 @@ def power_factor(chip: str, tdp_w: float, peak_half_flops: float) -> float:
     """The clock under load that the power per peak of a GPU allows, over that of the GPU of the curve.
 
     Above 1 where a board has more power than the one that was measured.
-    Source of the exponent: see the data file.
+    Where power holds a chip near its lowest voltage, the clock goes with the
+    power itself; above that the voltage has to rise with the clock, which
+    costs the more.  Source of the exponents: see the data file.
     """
     row = _table("curves")["power"]
     reference = row["reference_W_per_TFLOPS"].get(chip)
     if reference is None or not tdp_w or not peak_half_flops:
         return 1.0
     ratio = float(tdp_w / (peak_half_flops / 1e12) / reference)
-    return float(ratio ** row["exponent"])
+    return float(ratio ** _table("curves")["sustained"]["exponent"].get(chip, row["exponent"]))
 
 
 def overlap_table() -> dict[str, Any]:
