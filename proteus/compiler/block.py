@@ -6,8 +6,9 @@ layout that the cut makes.  The backward walks the ops in reverse and is
 derived from the same table (:mod:`layout`): nothing is listed by hand.
 
 What the backward needs is kept from the forward, except that a value made by
-an all_gather is gathered again (as Megatron does with sequence parallelism)
-and that what a node recomputes is made again from what it was made of.
+an all_gather is gathered again where the framework does so (Megatron with
+sequence parallelism) and that what a node recomputes is made again from what
+it was made of.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def build_block(
     has_input_grad: bool,
     element_bytes: float,
     fused_attention: bool = True,
+    regathers: bool = True,
     cost: StepCost | None = None,
 ) -> BlockProgram:
     """The program of one block.
@@ -75,8 +77,11 @@ def build_block(
         Whether the block before has anything to train.
     element_bytes
         Bytes of an element of the run's precision [bytes].
+    regathers
+        What was gathered for an op is dropped after it and gathered again for
+        its gradient; else the whole is kept.
     """
-    builder = _Builder(block, cuts, configs, mesh, sizes, element_bytes, cost)
+    builder = _Builder(block, cuts, configs, mesh, sizes, element_bytes, regathers, cost)
     builder.forward(inputs, outputs)
     builder.backward(has_input_grad)
     return builder.program(fused_attention)
@@ -90,6 +95,7 @@ class _Builder:
     mesh: Mesh
     sizes: Mapping[str, int]
     element_bytes: float
+    regathers: bool
     cost: StepCost | None
     values: list[Value] = field(default_factory=list)
     versions: dict[str, dict[Layout, int]] = field(default_factory=dict)
@@ -231,6 +237,10 @@ class _Builder:
         recompute = self.configs[op.name].recompute
         return recompute == "full" or (recompute == "selective" and op.selective)
 
+    def gathers_again(self, move: Move) -> bool:
+        """Whether the whole is gathered once more for the gradient; a ring never holds it."""
+        return move.step.kind == "all_gather" and (self.regathers or move.pieces > 0)
+
     def need(self, value: int, where: list[Instruction]) -> None:
         """Make sure that `value` is there in the backward."""
         maker = self.made_by.get(value)
@@ -243,7 +253,7 @@ class _Builder:
         if (
             isinstance(maker, Move)
             and maker.phase is ProgramPhase.FORWARD
-            and maker.step.kind in ("all_gather", "slice")
+            and (maker.step.kind == "slice" or self.gathers_again(maker))
         ):
             self.need(maker.source, where)
             where.append(replace(maker, phase=ProgramPhase.RECOMPUTE, target=value))
@@ -422,11 +432,7 @@ class _Builder:
                     continue
                 if saved.tensor in at:
                     maker = self.made_by.get(at[saved.tensor])
-                    value = (
-                        maker.source
-                        if isinstance(maker, Move) and maker.step.kind == "all_gather"
-                        else at[saved.tensor]
-                    )
+                    value = maker.source if isinstance(maker, Move) and self.gathers_again(maker) else at[saved.tensor]
                     layout = self.values[value].layout
                 else:
                     layout = tuple(

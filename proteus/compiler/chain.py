@@ -94,6 +94,7 @@ def _program(
     has_input_grad: bool,
     element_bytes: float,
     fused_attention: bool,
+    regathers: bool,
 ) -> BlockProgram:
     return build_block(
         block.value,
@@ -106,6 +107,7 @@ def _program(
         has_input_grad=has_input_grad,
         element_bytes=element_bytes,
         fused_attention=fused_attention,
+        regathers=regathers,
     )
 
 
@@ -158,7 +160,9 @@ class _Part:
     cuts: Mapping[str, Cut]
 
 
-def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) -> tuple[Chunk, ...]:
+def chain(
+    tree: StrategyTree, *, element_bytes: float, fused_attention: bool, regathers: bool = True
+) -> tuple[Chunk, ...]:
     """The programs of every chunk of the tree, in model order."""
     batch = tree.samples_per_micro_batch
     _check_stages(tree)
@@ -192,6 +196,7 @@ def chain(tree: StrategyTree, *, element_bytes: float, fused_attention: bool) ->
                     part.first + done > 0,
                     element_bytes,
                     fused_attention,
+                    regathers,
                 )
             links[part.chunk].append(
                 Link(program=program, run=part.run, first=part.first + done, copy=part.copy + done, count=count)

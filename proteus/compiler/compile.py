@@ -72,7 +72,12 @@ def compile_tree(
     if calibration is not None:
         profile = calibration.on_host(profile)
     precision = profile.precision(tree.training.precision)
-    chunks = chain(tree, element_bytes=precision.activation_bytes, fused_attention=profile.flash)
+    chunks = chain(
+        tree,
+        element_bytes=precision.activation_bytes,
+        fused_attention=profile.flash,
+        regathers=profile.regathers,
+    )
     schedule = schedule_of(tree)
     is_split = frozenset(int(c) for c in np.flatnonzero(schedule.is_split))
     planner = RankPlanner(chunks, tree.training, precision, profile, is_split, _tied(chunks, precision))

@@ -140,12 +140,14 @@ class PhaseParts:
     offloaded: float = 0.0
 
 
-#: bytes per score that softmax in operators holds for a while besides what it keeps: the product in half and
-#: single precision, the softmax in single (torch.softmax(scores.float()).to(half), Megatron-LM FusedScaleMaskSoftmax)
-_OPERATOR_SOFTMAX = 10.0
-#: (kept, transient) bytes per logit of a loss, beside one that keeps its softmax in fp32: the copy of the logits;
-#: a kernel that keeps the logits instead and writes their gradient over them (flash-attn's CrossEntropyLoss)
-_LOSS = {"copied": (0.0, 4.0), "in_place": (-2.0, -2.0)}
+#: (kept, transient) bytes per score of torch.softmax(scores.float()).to(half), beside its result: the fp32 result is
+#: kept for the gradient, and for a while the product is there in half and single precision
+_OPERATOR_SOFTMAX = (4.0, 6.0)
+#: (kept, transient) bytes per logit of a loss, beside one that keeps its softmax in fp32: the copy of the logits in
+#: fp32; the logits, still named by whoever asked for the loss, and the fp32 gradients of nll_loss and of log_softmax,
+#: which PyTorch makes whole and one from the other, less the half-precision one that follows them; a kernel that keeps
+#: the logits instead and writes their gradient over them (flash-attn's CrossEntropyLoss)
+_LOSS = {"copied": (0.0, 4.0), "held": (0.0, 8.0), "in_place": (-2.0, -2.0)}
 #: fp32 and half-precision bytes per element of what operators keep of a norm beside the input that a kernel keeps
 _CHAIN_NORM = 4.0
 _NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
@@ -185,7 +187,9 @@ def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, pro
         elif op.kind is OpKind.LINEAR and op.saves[0].tensor not in shared and op.attrs.get("fp8", True):
             kept -= first * (activation_bytes - product_bytes)  # autograd keeps the quantised input
         elif op.kind is OpKind.ATTENTION and profile.attention == "unfused":
-            transient += _OPERATOR_SOFTMAX * max(size.get(s.tensor, 0.0) for s in op.saves_unfused)
+            scores = max(size.get(s.tensor, 0.0) for s in op.saves_unfused)
+            kept += _OPERATOR_SOFTMAX[0] * scores
+            transient += _OPERATOR_SOFTMAX[1] * scores
     return kept, transient
 
 
@@ -204,7 +208,7 @@ def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: f
             element = DTYPE_BYTES[tensor.dtype] if tensor.dtype else activation_bytes
             found += numel(tensor.dims) * (saved.bytes_per_element or element)
     if op.kind is OpKind.ATTENTION and profile.attention == "unfused":
-        found += _OPERATOR_SOFTMAX * max(numel(program.block.tensors[s.tensor].dims) for s in op.saves_unfused)
+        found += sum(_OPERATOR_SOFTMAX) * max(numel(program.block.tensors[s.tensor].dims) for s in op.saves_unfused)
     elif op.kind in _NORMS and profile.norm == "chain":
         found += numel(op.inputs[0].dims) * _CHAIN_NORM
     elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not profile.fused_bias_activation:

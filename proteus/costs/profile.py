@@ -24,7 +24,7 @@ from proteus.units import US
 Attention = Literal["unfused", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
 Norm = Literal["chain", "native", "tuned"]
 Optimizer = Literal["fused", "foreach", "loop"]
-Loss = Literal["copied", "softmax", "in_place"]
+Loss = Literal["softmax", "copied", "held", "in_place"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,11 @@ class Profile:
         ``fused``: one multi-tensor kernel; ``foreach``: one kernel per
         arithmetic step; ``loop``: every step of every tensor.
     loss
-        What the loss holds of the logits: ``softmax`` keeps it in fp32
-        (Megatron-LM), ``copied`` holds an fp32 copy besides
-        (``cross_entropy(logits.float())``), ``in_place`` only the logits.
+        What the loss holds of the logits.  ``softmax`` keeps it in fp32
+        (Megatron-LM); ``copied`` holds an fp32 copy besides
+        (``cross_entropy(logits.float())``); ``held`` also the logits
+        themselves and both fp32 gradients of PyTorch's operators;
+        ``in_place`` keeps only the logits.
     wire_bytes
         Bytes per element that a reduction of gradients moves; 0: as they are kept.
     host_waits_for_transfers
@@ -82,6 +84,12 @@ class Profile:
     overlaps_tensor
         Gathers and scatters of sequence parallelism run in chunks beside the
         products that need them; only one chunk of each stands alone.
+    regathers
+        What sequence parallelism gathers for a product is dropped after it
+        and gathered again for the gradient (Megatron); else it is kept whole.
+    fragmentation
+        What the caching allocator holds beside what the step itself takes and
+        gives back, as a share of it, over what it holds everywhere.
     launch_s
         Host time of one kernel launch [s].
     op_s
@@ -111,6 +119,8 @@ class Profile:
     host_waits_for_routing: bool
     merges_tokens: bool
     overlaps_tensor: bool
+    regathers: bool
+    fragmentation: float
     launch_s: float
     op_s: float
     expert_s: float

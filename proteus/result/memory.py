@@ -131,6 +131,7 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int) -> Memo
         owned[owner] = np.where(np.abs(live) < 1.0, 0.0, live)  # sums of floats leave dust
     reserve = reserve_bytes(graph, plan)
     reserve += FRAGMENTATION * float((static + steps).max(initial=static))
+    reserve += profile.fragmentation * float(steps.max(initial=0.0))
     owned["reserve"] = np.full(len(time_s), reserve)
     return MemorySteps(
         time_s, static + steps, static, reserve, {owner: owned[owner] for owner in OWNERS if owner in owned}

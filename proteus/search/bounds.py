@@ -25,7 +25,12 @@ def least_memory(tree: StrategyTree) -> float:
 
     profile = profiles.load(tree.training.profile)
     precision = profile.precision(tree.training.precision)
-    chunks = chain(tree, element_bytes=precision.activation_bytes, fused_attention=profile.flash)
+    chunks = chain(
+        tree,
+        element_bytes=precision.activation_bytes,
+        fused_attention=profile.flash,
+        regathers=profile.regathers,
+    )
     ranks = tree.num_pipeline_ranks
     worst = 0.0
     for rank in range(ranks):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import proteus as pt
 from proteus.compiler.chain import chain
+from proteus.compiler.memory import saved_tensors
 from proteus.compiler.program import BlockProgram, Move, ProgramPhase
 from proteus.compiler.steps import PORT, phases, reads, runs_weights_apart, writes
 from proteus.strategy.schedules.plan import B, F, W
 
 
-def programs(**degrees: object) -> dict[str, BlockProgram]:
+def programs(regathers: bool = True, **degrees: object) -> dict[str, BlockProgram]:
     tree = pt.StrategyTree(pt.models.load("tiny-llama", layers=1, seq=8)).parallelize(**degrees)
-    (chunk,) = chain(tree, element_bytes=2.0, fused_attention=True)
+    (chunk,) = chain(tree, element_bytes=2.0, fused_attention=True, regathers=regathers)
     return {link.run.block.name: link.program for link in chunk.links}
 
 
@@ -43,3 +44,26 @@ def test_an_embedding_has_no_weight_phase() -> None:
     found = programs(tp=2)
     assert not runs_weights_apart(found["embedding"], True)
     assert runs_weights_apart(found["layers"], True) and not runs_weights_apart(found["layers"], False)
+
+
+def regathered(program: BlockProgram) -> list[str]:
+    return [
+        program.values[i.target].tensor
+        for i in program.backward
+        if isinstance(i, Move) and i.phase is ProgramPhase.RECOMPUTE
+    ]
+
+
+def test_what_sequence_parallelism_gathers_is_kept_or_gathered_again() -> None:
+    again, kept = (programs(regathers, tp=2, sequence_parallel=True)["layers"] for regathers in (True, False))
+    products = ["mlp.norm.out", "attention.norm.out"]
+    assert regathered(again) == products
+    assert regathered(kept) == []
+    for name in products:
+        assert saved_tensors(kept)[name] == 2 * saved_tensors(again)[name]
+
+
+def test_a_ring_never_holds_what_goes_round() -> None:
+    for regathers in (True, False):
+        assert regathered(programs(regathers, cp=2, context="ring")["layers"])
+    assert not regathered(programs(False, cp=2, context="all_gather")["layers"])

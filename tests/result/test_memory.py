@@ -8,7 +8,7 @@ import pytest
 import proteus as pt
 from proteus.model.spec import TransformerSpec
 from proteus.model.transformer import transformer
-from proteus.result.memory import OWNERS, workspace_bytes
+from proteus.result.memory import OWNERS, MemorySteps, workspace_bytes
 from proteus.result.result import Result
 from proteus.units import GiB, MiB
 from tests.result.samples import STRATEGIES, result
@@ -77,6 +77,39 @@ def test_unfused_attention_keeps_5_a_s_s_b_more() -> None:
     scores = 5 * heads * seq * seq * batch
     # instead of the log-sum-exp, and attention's output is kept either way
     assert unfused - fused == pytest.approx(layers * (scores - 4 * seq * batch * heads), rel=1e-9), hidden
+
+
+def test_a_softmax_in_operators_keeps_its_fp32_result_besides() -> None:
+    found = [
+        pt.simulate(
+            pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile),
+            pt.clusters.load("dgx-h100"),
+        )
+        for profile in ("megatron-sc21, attention=unfused", "megatron-sc21")
+    ]
+    operators, kernel = (peak_of_layers(one) for one in found)
+    heads, seq, batch, layers = 8, 1024, 4, 12
+    assert operators - kernel == pytest.approx(layers * 4 * heads * seq * seq * batch, rel=1e-9)
+
+
+def test_a_loss_that_holds_its_logits_peaks_at_14_bytes_each() -> None:
+    """The logits 2, log_softmax 4, the gradients of nll_loss and of log_softmax 4 and 4."""
+    tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile="megatron, loss=held")
+    (steps,) = pt.simulate(tree, pt.clusters.load("dgx-h100")).memory_over_time.values()
+    layers = 12 * (34 * 1024 * 4 * 512 + 4 * 1024 * 4 * 8)
+    logits = steps.bytes.max() - steps.static_bytes - layers
+    assert logits / (4 * 1024 * 50304) == pytest.approx(14, rel=0.02)
+
+
+def test_fragments_are_a_share_of_what_comes_and_goes() -> None:
+    def steps(profile: str) -> MemorySteps:
+        tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile)
+        (found,) = pt.simulate(tree, pt.clusters.load("dgx-h100")).memory_over_time.values()
+        return found
+
+    whole, cut = steps("megatron"), steps("megatron, fragmentation=0.5")
+    assert cut.peak_bytes == whole.peak_bytes
+    assert cut.reserve_bytes - whole.reserve_bytes == pytest.approx(0.5 * (whole.peak_bytes - whole.static_bytes))
 
 
 def test_1f1b_keeps_as_many_micro_batches_as_stages_follow() -> None:
