@@ -129,6 +129,16 @@ def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
     return int(found.group(1))
 
 
+def shard_of(run: Run, dp: int) -> int | None:
+    """Data-parallel ranks that share one copy of what ZeRO cuts; None where that is all of them.
+
+    >>> shard_of(Run(id="1", table_id="t", kind="llm", zero="zero1 size=8"), 64)
+    8
+    """
+    found = re.search(r"size=(\d+)", run.zero)
+    return int(found.group(1)) if found is not None and int(found.group(1)) < dp else None
+
+
 def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
     """(arguments of the recipe, what runs again besides: "", "cheap", "alternate" or "as needed")."""
     text = run.recompute
@@ -230,6 +240,7 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         "schedule": schedule,
         "virtual_stages": virtual,
         "zero": zero_of(run, framework, assumed),
+        "shard": shard_of(run, dp),
         "sequence_parallel": sequence_parallel and tp > 1,
         "precision": precision,
         "optimizer": framework.optimizer,

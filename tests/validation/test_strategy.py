@@ -33,6 +33,12 @@ def test_zero(text: str, stage: int) -> None:
     assert recipe(zero_stage=text)[0]["zero"] == stage
 
 
+def test_groups_of_hybrid_zero() -> None:
+    assert recipe(zero_stage="zero1 size=2")[0]["shard"] == 2
+    assert recipe(zero_stage="zero1 size=4")[0]["shard"] is None  # all data-parallel ranks
+    assert recipe(zero_stage="zero1 size=-1")[0]["shard"] is None
+
+
 def test_schedules() -> None:
     pipeline = {"pp": "2", "dp": "2"}
     assert recipe(**pipeline)[0]["schedule"] == "1f1b"
