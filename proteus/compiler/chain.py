@@ -16,11 +16,11 @@ from proteus.compiler.layout import Cut, Layout, gradient_of, input_layout, outp
 from proteus.compiler.program import BlockProgram
 from proteus.compiler.propagate import propagate
 from proteus.errors import StrategyError, context
-from proteus.identity import Same
+from proteus.identity import Keyed, Same
 from proteus.mesh import Mesh
 from proteus.model.graph import BATCH, Block, Op
 from proteus.placement import Replicate
-from proteus.strategy.config import NodeConfig, Stage
+from proteus.strategy.config import Stage
 from proteus.strategy.tree import BlockRun, StrategyTree
 
 
@@ -56,36 +56,34 @@ class Chunk:
     def num_copies(self) -> int:
         return sum(link.count for link in self.links)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for chunks that run the same; programs are made once and told apart by the object."""
+        links = tuple((id(k.program), k.run.path, k.run.key, k.copy, k.count) for k in self.links)
+        return self.index, self.first_device, self.mesh, links
+
 
 @dataclass(frozen=True, slots=True)
-class _Configs:
-    """The configs of a run's ops, hashable by what they say."""
+class _Flow:
+    """How the tensors of a block lie: its cuts, what its first ops need, what comes out."""
 
-    run: BlockRun
-    key: tuple[object, ...]
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Configs) and other.key == self.key
-
-    def by_op(self) -> dict[str, NodeConfig]:
-        return dict(self.run.configs)
+    cuts: Mapping[str, Cut]
+    inputs: tuple[Layout, ...]
+    natural: tuple[Layout, ...]
 
 
 @lru_cache(maxsize=512)
-def _cuts(
-    block: Same[Block], configs: _Configs, mesh: Mesh, batch: int, inputs: tuple[Layout, ...]
-) -> Mapping[str, Cut]:
-    found = configs.by_op()
-    return propagate(block.value, found, mesh, block_sizes(block.value, batch), inputs)
+def _flow(block: Same[Block], configs: Keyed[BlockRun], mesh: Mesh, batch: int, arriving: tuple[Layout, ...]) -> _Flow:
+    own = block.value
+    cuts = propagate(own, configs.value.configs, mesh, block_sizes(own, batch), arriving)
+    inputs = tuple(_first_need(own, cuts, name, layout) for name, layout in zip(own.inputs, arriving, strict=True))
+    return _Flow(cuts, inputs, _natural(own, cuts, inputs))
 
 
 @lru_cache(maxsize=512)
 def _program(
     block: Same[Block],
-    configs: _Configs,
+    configs: Keyed[BlockRun],
     mesh: Mesh,
     batch: int,
     arriving: tuple[Layout, ...],
@@ -98,8 +96,8 @@ def _program(
 ) -> BlockProgram:
     return build_block(
         block.value,
-        _cuts(block, configs, mesh, batch, arriving),
-        configs.by_op(),
+        _flow(block, configs, mesh, batch, arriving).cuts,
+        configs.value.configs,
         mesh,
         block_sizes(block.value, batch),
         inputs,
@@ -187,7 +185,7 @@ def chain(
             with context(part.run.path):
                 program = _program(
                     Same(part.run.block),
-                    _Configs(part.run, _config_key(part.run)),
+                    Keyed(part.run, part.run.key),
                     mesh,
                     batch,
                     part.arriving,
@@ -220,10 +218,6 @@ def _check_stages(tree: StrategyTree) -> None:
             )
 
 
-def _config_key(run: BlockRun) -> tuple[object, ...]:
-    return run.key
-
-
 def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
     parts: list[_Part] = []
     position = 0
@@ -237,7 +231,7 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
             arriving = tuple(whole for _ in run.block.inputs)
         mesh_before = mesh
         block, left, copy = run.block, len(run.copies), run.copies.start
-        configs = _Configs(run, _config_key(run))
+        configs = Keyed(run, run.key)
         if len(block.inputs) != len(arriving):
             raise StrategyError(f"{run.path}: takes {len(block.inputs)} tensors, {len(arriving)} are handed over")
         if before is not None:
@@ -245,21 +239,24 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
         before = block
         while left:
             with context(run.path):
-                cuts = _cuts(Same(block), configs, mesh, batch, arriving)
-            inputs = tuple(
-                _first_need(block, cuts, name, layout) for name, layout in zip(block.inputs, arriving, strict=True)
-            )
-            natural = _natural(block, cuts, inputs)
+                flow = _flow(Same(block), configs, mesh, batch, arriving)
+            inputs, natural = flow.inputs, flow.natural
             last = parts[-1] if parts else None
             # copies whose inputs arrive in another layout but are cut alike are one part
-            if last and last.run is run and last.inputs == inputs and last.natural == natural and last.cuts == cuts:
+            if (
+                last
+                and last.run is run
+                and last.inputs == inputs
+                and last.natural == natural
+                and last.cuts == flow.cuts
+            ):
                 last.count += left
                 position, arriving = position + left, natural
                 break
             parts.append(
                 _Part(
                     run=run, chunk=run.chunk, first=position, copy=copy, count=1, arriving=arriving, inputs=inputs,
-                    natural=natural, cuts=cuts,
+                    natural=natural, cuts=flow.cuts,
                 )
             )  # fmt: skip
             position, copy, left, arriving = position + 1, copy + 1, left - 1, natural

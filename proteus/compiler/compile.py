@@ -9,6 +9,8 @@ emit       columns of tasks for the representatives
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from proteus.cluster import Cluster
@@ -17,7 +19,7 @@ from proteus.compiler.check_stages import check_stages
 from proteus.compiler.emit import Emitter
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
-from proteus.compiler.memory import static_memory
+from proteus.compiler.memory import StaticMemory, static_memory
 from proteus.compiler.rank_plan import RankPlanner, Tied, share_rows
 from proteus.compiler.relations import paired_ranks
 from proteus.compiler.state import ParameterState, states
@@ -26,8 +28,9 @@ from proteus.costs import profile as profiles
 from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
+from proteus.identity import Keyed
 from proteus.placement import Shard
-from proteus.strategy.config import Memory
+from proteus.strategy.config import Memory, Training
 from proteus.strategy.schedule import parse_grid, plan, validate
 from proteus.strategy.schedules.plan import Plan
 from proteus.strategy.tree import StrategyTree
@@ -82,11 +85,19 @@ def compile_tree(
     is_split = frozenset(int(c) for c in np.flatnonzero(schedule.is_split))
     planner = RankPlanner(chunks, tree.training, precision, profile, is_split, _tied(chunks, precision))
     plans, comms = share_rows([planner.plan(rank, *schedule.columns(rank)) for rank in range(schedule.num_ranks)])
-    static = tuple(
-        static_memory([c for c in chunks if c.rank == rank], tree.training, precision) for rank in range(len(plans))
-    )
+    static = tuple(_static(_own(chunks, rank), tree.training, precision) for rank in range(len(plans)))
     emitter = Emitter(tree, cluster, chunks, schedule, plans, comms, precision, profile, algorithm, calibration)
-    return emitter.graph(static, tree.node_ids(), fold=fold, sharing=sharing, overlap=overlap)
+    return emitter.graph(static, fold=fold, sharing=sharing, overlap=overlap)
+
+
+def _own(chunks: tuple[Chunk, ...], rank: int) -> Keyed[tuple[Chunk, ...]]:
+    own = tuple(c for c in chunks if c.rank == rank)
+    return Keyed(own, *(c.key for c in own))
+
+
+@lru_cache(maxsize=64)
+def _static(own: Keyed[tuple[Chunk, ...]], training: Training, precision: Precision) -> StaticMemory:
+    return static_memory(own.value, training, precision)
 
 
 def schedule_of(tree: StrategyTree) -> Plan:

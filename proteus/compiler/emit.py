@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,6 +27,7 @@ from proteus.costs.overlap import slowdowns
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.htae.tasks import TaskGraph, TaskKind
+from proteus.identity import Keyed
 from proteus.model.graph import OpKind
 from proteus.strategy.schedules.plan import B, F, Plan
 from proteus.strategy.tree import StrategyTree
@@ -110,7 +111,6 @@ class Emitter:
     def graph(
         self,
         static: tuple[StaticMemory, ...],
-        nodes: Mapping[tuple[str, str], int],
         *,
         fold: bool,
         sharing: bool,
@@ -195,7 +195,6 @@ class Emitter:
             comm_sigma=np.array([max(p.terms.sigma for p in prices) for prices, _ in self.row_prices]),
             static=static,
             stream_names=streams.names,
-            node_of=nodes,
             num_tasks=self._stands_for(classes, folding),
             assumptions=tuple(sorted(segments.assumed)),
         )
@@ -204,7 +203,8 @@ class Emitter:
         colours = self.cluster.colours()[: self.num_ranks]
         _, position = np.unique(colours, return_inverse=True)
         start = kinds.of_rank.astype(np.int64) * (position.max() + 1) + position
-        return _folded(_FoldKey(self.relations, start, is_folded))
+        key = (self.cluster, self.relations.key(), start.tobytes())
+        return _folded(Keyed((self.relations, start), *key), is_folded)
 
     def _classes(self, folding: Folding, kinds: Variants) -> list[PlayedRank]:
         found = []
@@ -442,26 +442,10 @@ class _Streams:
     names: tuple[str, ...]
 
 
-class _FoldKey:
-    """All that a folding depends on."""
-
-    __slots__ = ("is_folded", "key", "relations", "start")
-
-    def __init__(self, relations: Relations, start: np.ndarray, is_folded: bool) -> None:
-        self.relations, self.start, self.is_folded = relations, start, is_folded
-        self.key = (relations.cluster, relations.key(), start.tobytes(), is_folded)
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _FoldKey) and other.key == self.key
-
-
 @lru_cache(maxsize=8)
-def _folded(key: _FoldKey) -> Folding:
-    relations = key.relations
-    return fold(key.start, relations.cluster.link_colours(), relations.relations(), is_folded=key.is_folded)
+def _folded(key: Keyed[tuple[Relations, np.ndarray]], is_folded: bool) -> Folding:
+    relations, start = key.value
+    return fold(start, relations.cluster.link_colours(), relations.relations(), is_folded=is_folded)
 
 
 class _TaskColumns:

@@ -102,9 +102,13 @@ class ExecutionGraph:
     comm_sigma: np.ndarray
     static: tuple[StaticMemory, ...]
     stream_names: tuple[str, ...]
-    node_of: Mapping[tuple[str, str], int]
     num_tasks: int
     assumptions: tuple[str, ...]
+
+    @property
+    def node_of(self) -> Mapping[tuple[str, str], int]:
+        """(path of a run, op name) → row of the tree."""
+        return self.tree.node_ids()
 
     def describe(self, task: int) -> str:
         """A task for people: who, what, which micro-batch."""

@@ -38,6 +38,7 @@ from proteus.compiler.tables import HOST_COPIES, ROOT, CommRow, HostCopy, Node, 
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
+from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.strategy.config import Training
 from proteus.strategy.schedules.plan import B, F, W
@@ -193,7 +194,17 @@ class RankPlanner:
 
     def plan(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
         """The plan of pipeline rank `rank`, whose actions are given in columns; remembered."""
-        return _planned(_PlanKey(self, rank, chunk, kind, micro))
+        own = [c for c in self.chunks if c.rank == rank]
+        key = Keyed(
+            self,
+            tuple(c.key for c in own),
+            self.training,
+            self.precision,
+            self.profile,
+            frozenset(c.index for c in own) & self.is_split,
+            tuple(tied.comm for tied in self.tied if rank in tied.ranks),
+        )
+        return _planned(key, rank, *(Keyed(column, column.tobytes()) for column in (chunk, kind, micro)))
 
     def make(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
         """The plan, made anew."""
@@ -616,39 +627,9 @@ def _by_target(edges: np.ndarray) -> np.ndarray:
     return edges[np.argsort(edges[:, 1], kind="stable")].astype(np.int32)
 
 
-class _PlanKey:
-    """All that the plan of a rank depends on."""
-
-    __slots__ = ("columns", "key", "planner", "rank")
-
-    def __init__(self, planner: RankPlanner, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> None:
-        self.planner, self.rank, self.columns = planner, rank, (chunk, kind, micro)
-        own = [c for c in planner.chunks if c.rank == rank]
-        self.key = (
-            rank,
-            # programs are made once and told apart by the object; the planner keeps them alive
-            tuple(
-                (c.index, tuple((id(k.program), k.run.path, k.run.key, k.copy, k.count) for k in c.links), c.mesh)
-                for c in own
-            ),
-            tuple(column.tobytes() for column in self.columns),
-            planner.training,
-            planner.precision,
-            planner.profile,
-            frozenset(c.index for c in own) & planner.is_split,
-            tuple(tied.comm for tied in planner.tied if rank in tied.ranks),
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _PlanKey) and other.key == self.key
-
-
 @lru_cache(maxsize=64)
-def _planned(key: _PlanKey) -> RankPlan:
-    return key.planner.make(key.rank, *key.columns)
+def _planned(key: Keyed[RankPlanner], rank: int, *columns: Keyed[np.ndarray]) -> RankPlan:
+    return key.value.make(rank, *(column.value for column in columns))
 
 
 def share_rows(plans: Sequence[RankPlan]) -> tuple[tuple[RankPlan, ...], tuple[CommRow, ...]]:

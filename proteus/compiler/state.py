@@ -27,6 +27,7 @@ from proteus.compiler.chain import Link
 from proteus.compiler.layout import Layout
 from proteus.compiler.program import BlockProgram, Parameter
 from proteus.errors import StrategyError
+from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.placement import Partial, Replicate, Shard
 from proteus.strategy.axes import among_experts, named
@@ -220,27 +221,11 @@ def _state(program: BlockProgram, parameter: Parameter, config: NodeConfig) -> P
     )
 
 
-@lru_cache(maxsize=512)
-def _cached(key: _LinkKey) -> tuple[ParameterState, ...]:
-    return link_states(key.link)
-
-
-class _LinkKey:
-    """Links with one program and equal configs share their states."""
-
-    __slots__ = ("key", "link")
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.key = (id(link.program), link.run.key)
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _LinkKey) and other.key == self.key and other.link.program is self.link.program
-
-
 def states(link: Link) -> tuple[ParameterState, ...]:
-    """:func:`link_states`, remembered."""
-    return _cached(_LinkKey(link))
+    """:func:`link_states`, remembered: links with one program and equal configs share their states."""
+    return _states(Keyed(link, id(link.program), link.run.key))
+
+
+@lru_cache(maxsize=512)
+def _states(key: Keyed[Link]) -> tuple[ParameterState, ...]:
+    return link_states(key.value)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from proteus.errors import StrategyError, context
+from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
 from proteus.strategy.config import RECOMPUTES, Memory, NodeConfig, ScheduleConfig, Stage, Training
@@ -66,7 +67,7 @@ class BlockRun:
     @cached_property
     def configs(self) -> Mapping[str, NodeConfig]:
         """What the tree says for every op of the block."""
-        return _configs_of(_RunKey(self))
+        return _configs_of(Keyed(self, id(self.block), self.key))  # an edit elsewhere finds them again
 
     def says(self, role: str) -> bool:
         """Whether any node above an op of the run has a memory config for `role`."""
@@ -78,25 +79,10 @@ class BlockRun:
         return (self.block.name, tuple((selector_tail(s, self.block), c.key()) for s, c in self.entries))
 
 
-class _RunKey:
-    """A run by its block and by what its nodes say: an edit elsewhere finds its configs again."""
-
-    __slots__ = ("run",)
-
-    def __init__(self, run: BlockRun) -> None:
-        self.run = run
-
-    def __hash__(self) -> int:
-        return hash(self.run.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _RunKey) and other.run.block is self.run.block and other.run.key == self.run.key
-
-
 @lru_cache(maxsize=512)
-def _configs_of(key: _RunKey) -> Mapping[str, NodeConfig]:
-    block = key.run.block
-    matches = [(found, config) for selector, config in key.run.entries if (found := match_block(selector, block))]
+def _configs_of(key: Keyed[BlockRun]) -> Mapping[str, NodeConfig]:
+    block = key.value.block
+    matches = [(found, config) for selector, config in key.value.entries if (found := match_block(selector, block))]
     merged = {}
     for op in block.ops:
         said = NodeConfig()
