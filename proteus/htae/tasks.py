@@ -131,6 +131,8 @@ class Timeline:
         flow) until its next entry or its end.  Every COMM and COPY task has
         an entry where its work begins; COMPUTE tasks have entries only when
         they were ever slowed (else their rate is 1 from start to end).
+    makespan_s
+        The end of the last task; 0 without tasks.
     """
 
     start_s: np.ndarray
@@ -139,10 +141,10 @@ class Timeline:
     rate_task: np.ndarray = field(default_factory=lambda: _empty("i4"))
     rate_time_s: np.ndarray = field(default_factory=lambda: _empty("f8"))
     rate: np.ndarray = field(default_factory=lambda: _empty("f8"))
+    makespan_s: float = field(init=False)
 
-    @property
-    def makespan_s(self) -> float:
-        return float(self.end_s.max()) if len(self.end_s) else 0.0
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "makespan_s", float(self.end_s.max(initial=0.0)))
 
 
 __all__ = ["SimulationError", "TaskGraph", "TaskKind", "Timeline"]

@@ -135,9 +135,11 @@ def explain(result: Result, *, sensitivities: bool = False) -> Explanation:
 def exposed_by_node(result: Result) -> tuple[tuple[str, float], ...]:
     """Exposed communication of every node of the tree, mean over all devices, the largest first."""
     spans = result.spans
-    weight = np.array([lane.multiplicity for lane in spans.lanes], float)[spans.lane]
     total = sum(d.multiplicity for d in result.devices)
-    per_node = np.bincount(spans.node, result.exposed_s * weight / total)
     path = {row.id: row.path for row in result.tree.rows()}
+    per_node = np.zeros(len(path))
+    for lane, low, high in zip(spans.lanes, spans.lane_ptr, spans.lane_ptr[1:], strict=False):
+        of_lane = np.bincount(spans.node[low:high], result.exposed_s[low:high], len(path))
+        per_node += of_lane * lane.multiplicity / total
     found = [(path[node] or "model", float(per_node[node])) for node in np.flatnonzero(per_node > 0).tolist()]
     return tuple(sorted(found, key=lambda item: (-item[1], item[0])))

@@ -105,15 +105,25 @@ class NodeMemory:
         return self.state_bytes + self.activation_bytes
 
 
-def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int) -> MemorySteps:
-    """The memory of rank class `number`.
+Shares = Mapping[str, tuple[np.ndarray, np.ndarray]]
+
+
+def memory_over_time(graph: ExecutionGraph, timeline: Timeline) -> dict[int, MemorySteps]:
+    """The memory of every device that was played."""
+    shares = [_shares(graph, plan) for plan in graph.plans]
+    return {rank.device: memory_steps(graph, timeline, n, shares[rank.plan]) for n, rank in enumerate(graph.classes)}
+
+
+def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares: Shares) -> MemorySteps:
+    """The memory of rank class `number`, whose plan takes and gives back `shares`.
 
     What ends at a time is given back before what starts then is taken.
     """
     rank = graph.classes[number]
     plan, held = graph.plans[rank.plan], graph.static[rank.plan]
     rows, times, deltas = _events(graph, timeline, number)
-    time_s, at = np.unique(times, return_inverse=True)
+    is_new = np.diff(times, prepend=-np.inf) > 0
+    time_s, at = times[is_new], np.cumsum(is_new) - 1
     steps = np.cumsum(np.bincount(at, deltas, minlength=len(time_s)))
     profile = profiles.load(graph.tree.training.profile)
     workspaces = workspace_bytes(graph.cluster.gpu(rank.device).generation, profile.name)
@@ -124,8 +134,7 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int) -> Memo
         "gradients": np.full(len(time_s), held.gradient),
         "optimizer": np.full(len(time_s), held.optimizer),
     }
-    share = _shares(graph, plan)
-    for owner, (of_take, of_give) in share.items():
+    for owner, (of_take, of_give) in shares.items():
         part = np.where(deltas > 0, of_take[rows], -of_give[rows])
         live = np.cumsum(np.bincount(at, part, minlength=len(time_s)))
         owned[owner] = np.where(np.abs(live) < 1.0, 0.0, live)  # sums of floats leave dust
@@ -150,7 +159,7 @@ def workspace_bytes(generation: str, profile: str) -> float:
 
 def reserve_bytes(graph: ExecutionGraph, plan: RankPlan) -> float:
     """What the runtime takes besides tensors: its context and the buffers of every communicator."""
-    streams = {graph.comm_rows[row].stream for row in np.unique(plan.ref[plan.is_comm]).tolist()}
+    streams = {graph.comm_rows[row].stream for row in np.flatnonzero(np.bincount(plan.ref[plan.is_comm])).tolist()}
     return CONTEXT_BYTES + COMMUNICATOR_BYTES * len(streams)
 
 
@@ -159,7 +168,7 @@ def memory_by_node(graph: ExecutionGraph, timeline: Timeline, number: int) -> tu
     rank = graph.classes[number]
     plan, held = graph.plans[rank.plan], graph.static[rank.plan]
     rows, times, deltas = _events(graph, timeline, number)
-    peak_s = memory_steps(graph, timeline, number).peak_s
+    peak_s = memory_steps(graph, timeline, number, _shares(graph, plan)).peak_s
     chunk_link = list(_links(graph, plan))
     live = {}
     for chunk, number_of_link, link in chunk_link:

@@ -73,127 +73,97 @@ class DeviceTimes:
         return self.host_s + self.waiting_s + self.bubble_s
 
 
-def union(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Disjoint intervals that cover the same time, sorted.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """What runs on one device over the step [s].
 
-    >>> union(np.array([0.0, 4.0, 1.0]), np.array([2.0, 5.0, 3.0]))
-    (array([0., 4.]), array([3., 5.]))
+    Parameters
+    ----------
+    busy_s, comm_s, working_s
+        Time with computation, with communication, with either.
+    exposed_s
+        By kind: how much of each communication nothing hides.
+    by_kind_s
+        By kind: the sum of the spans.
+    on_s, off_s
+        float64: the disjoint intervals in which anything runs, the host included.
     """
-    if not len(start):
-        return start, end
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate(end[order])
-    head = np.concatenate([[True], start[1:] > end[:-1]])
-    last = np.flatnonzero(np.concatenate([head[1:], [True]]))
-    return start[head], end[last]
+
+    busy_s: float
+    comm_s: float
+    working_s: float
+    exposed_s: Mapping[str, float]
+    by_kind_s: Mapping[str, float]
+    on_s: np.ndarray
+    off_s: np.ndarray
 
 
-def covered(start: np.ndarray, end: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Time covered by disjoint sorted intervals up to each of `at`.
-
-    >>> covered(np.array([1.0, 4.0]), np.array([2.0, 6.0]), np.array([0.0, 1.5, 3.0, 5.0]))
-    array([0. , 0.5, 1. , 2. ])
-    """
-    if not len(start):
-        return np.zeros(len(at))
-    done = np.concatenate([[0.0], np.cumsum(end - start)])
-    row = np.searchsorted(start, at, side="right") - 1
-    inside = np.clip(at - start[row], 0.0, (end - start)[row])
-    result: np.ndarray = np.where(row >= 0, done[row] + inside, 0.0)
-    return result
-
-
-def rows_of_devices(spans: Spans) -> dict[int, np.ndarray]:
-    """The rows of each device that was played, in the order of the lanes."""
-    lanes: dict[int, list[np.ndarray]] = {}
+def lanes_of_devices(spans: Spans) -> dict[int, np.ndarray]:
+    """int64[lanes, 2]: the rows, from and to, of the lanes of each device that was played."""
+    lanes: dict[int, list[int]] = {}
     for number, lane in enumerate(spans.lanes):
-        lanes.setdefault(lane.device, []).append(np.arange(spans.lane_ptr[number], spans.lane_ptr[number + 1]))
-    return {device: np.concatenate(rows) for device, rows in lanes.items()}
+        lanes.setdefault(lane.device, []).append(number)
+    edges = np.stack([spans.lane_ptr[:-1], spans.lane_ptr[1:]], axis=1)
+    return {device: edges[numbers] for device, numbers in lanes.items()}
 
 
-def exposed_times(spans: Spans) -> np.ndarray:
-    """float64[spans]: how much of each communication nothing hides [s].
+def device_uses(spans: Spans) -> tuple[np.ndarray, dict[int, DeviceUse]]:
+    """float64[spans]: how much of each communication nothing hides [s]; and what runs on every device.
 
     Hidden is what lies beside computation of the device, beside a
     communication of a kind that comes first, or beside an earlier one of its
     own kind; so the exposed times of a device never count an instant twice.
     """
+    from proteus.result.kernels import sweep  # numba takes long to import
+
+    rank_of = np.zeros(len(SpanKind), np.int64)  # compute comes first, the host last
+    rank_of[list(EXPOSED)] = np.arange(1, 1 + len(EXPOSED))
+    rank_of[SpanKind.HOST] = 1 + len(EXPOSED)
     exposed = np.zeros(len(spans))
-    for rows in rows_of_devices(spans).values():
-        kind, start = spans.kind[rows], spans.start_s[rows]
-        end = start + spans.duration_s[rows]
-        is_compute = kind <= SpanKind.OPTIMIZER
-        seen = union(start[is_compute], end[is_compute])
-        for which in EXPOSED:
-            mine = np.flatnonzero(kind == which)
-            if not len(mine):
-                continue
-            mine = mine[np.argsort(start[mine], kind="stable")]
-            until = np.concatenate([[0.0], np.maximum.accumulate(end[mine])[:-1]])
-            first = np.maximum(start[mine], until)
-            last = np.maximum(end[mine], first)
-            exposed[rows[mine]] = np.maximum(last - first - (covered(*seen, last) - covered(*seen, first)), 0.0)
-            seen = union(np.concatenate([seen[0], start[mine]]), np.concatenate([seen[1], end[mine]]))
-    return exposed
+    found = {}
+    for device, lanes in lanes_of_devices(spans).items():
+        by_rank, by_kind, busy_s, comm_s, working_s, on_s, off_s = sweep(
+            lanes, spans.start_s, spans.duration_s, spans.kind, rank_of, 2 + len(EXPOSED), exposed
+        )
+        found[device] = DeviceUse(
+            busy_s=busy_s,
+            comm_s=comm_s,
+            working_s=working_s,
+            exposed_s={name: float(by_rank[rank_of[kind]]) for kind, name in EXPOSED.items() if by_kind[kind] > 0},
+            by_kind_s={SpanKind(kind).name.lower(): float(by_kind[kind]) for kind in np.flatnonzero(by_kind).tolist()},
+            on_s=on_s,
+            off_s=off_s,
+        )
+    return exposed, found
 
 
-def device_times(
-    graph: ExecutionGraph, timeline: Timeline, spans: Spans, exposed_s: np.ndarray | None = None
-) -> tuple[DeviceTimes, ...]:
-    """Times of every device that was played, in the order of the lanes."""
-    exposed_s = exposed_times(spans) if exposed_s is None else exposed_s
+def device_times(graph: ExecutionGraph, timeline: Timeline, uses: Mapping[int, DeviceUse]) -> tuple[DeviceTimes, ...]:
+    """Times of every device that was played, in the order of `uses`."""
     number = {rank.device: n for n, rank in enumerate(graph.classes)}
     starts = _Starts(graph, timeline)
-    return tuple(
-        _device(graph, timeline, spans, number[device], rows, exposed_s[rows], starts)
-        for device, rows in rows_of_devices(spans).items()
-    )
+    return tuple(_device(graph, timeline, number[device], use, starts) for device, use in uses.items())
 
 
-def _device(
-    graph: ExecutionGraph,
-    timeline: Timeline,
-    spans: Spans,
-    number: int,
-    rows: np.ndarray,
-    exposed_s: np.ndarray,
-    starts: _Starts,
-) -> DeviceTimes:
-    start, kind, duration = spans.start_s[rows], spans.kind[rows], spans.duration_s[rows]
-    is_compute = kind <= SpanKind.OPTIMIZER
-    busy = _length(union(start[is_compute], (start + duration)[is_compute]))
-    is_comm = ~is_compute & (kind != SpanKind.HOST)
-    comm = _length(union(start[is_comm], (start + duration)[is_comm]))
-    exposed = {name: float(exposed_s[kind == which].sum()) for which, name in EXPOSED.items() if (kind == which).any()}
-    idle = _idle(union(start, start + duration), timeline.makespan_s)
-    host_s, waiting_s, bubble_s = starts.split(number, *idle)
-    busy_or_comm = kind != SpanKind.HOST
-    host_s += _length(union(start, start + duration)) - _length(
-        union(start[busy_or_comm], (start + duration)[busy_or_comm])
-    )
+def _device(graph: ExecutionGraph, timeline: Timeline, number: int, use: DeviceUse, starts: _Starts) -> DeviceTimes:
+    host_s, waiting_s, bubble_s = starts.split(number, *_idle(use.on_s, use.off_s, timeline.makespan_s))
     rank = graph.classes[number]
     return DeviceTimes(
         device=rank.device,
         multiplicity=rank.multiplicity,
-        busy_s=busy,
-        exposed_s=exposed,
-        host_s=host_s,
+        busy_s=use.busy_s,
+        exposed_s=use.exposed_s,
+        host_s=host_s + float((use.off_s - use.on_s).sum()) - use.working_s,
         waiting_s=waiting_s,
         bubble_s=bubble_s,
-        overlapped_s=max(comm - sum(exposed.values()), 0.0),
-        by_kind_s={SpanKind(k).name.lower(): float(duration[kind == k].sum()) for k in np.unique(kind).tolist()},
+        overlapped_s=max(use.comm_s - sum(use.exposed_s.values()), 0.0),
+        by_kind_s=use.by_kind_s,
     )
 
 
-def _length(active: tuple[np.ndarray, np.ndarray]) -> float:
-    """Time that disjoint intervals cover [s]."""
-    return float((active[1] - active[0]).sum())
-
-
-def _idle(active: tuple[np.ndarray, np.ndarray], step_s: float) -> tuple[np.ndarray, np.ndarray]:
+def _idle(on_s: np.ndarray, off_s: np.ndarray, step_s: float) -> tuple[np.ndarray, np.ndarray]:
     """The gaps between disjoint sorted intervals, from the start of the step to its end."""
-    begin = np.concatenate([[0.0], active[1]])
-    end = np.concatenate([active[0], [step_s]])
+    begin = np.concatenate([[0.0], off_s])
+    end = np.concatenate([on_s, [step_s]])
     keep = end > begin
     return begin[keep], end[keep]
 

@@ -62,13 +62,9 @@ def chain_of_causes(timeline: Timeline) -> np.ndarray:
     """int64: the last task to end, preceded by what caused each to start, back to time zero or a launch."""
     if not len(timeline.end_s):
         return np.empty(0, np.int64)
-    cause = timeline.cause
-    task = int(timeline.end_s.argmax())
-    found = []
-    while task >= 0:
-        found.append(task)
-        task = int(cause[task])
-    return np.array(found[::-1], np.int64)
+    from proteus.result.kernels import chain  # numba takes long to import
+
+    return chain(timeline.cause, int(timeline.end_s.argmax()))
 
 
 def critical_path(graph: ExecutionGraph, timeline: Timeline, spans: Spans) -> CriticalPath:
@@ -79,9 +75,14 @@ def critical_path(graph: ExecutionGraph, timeline: Timeline, spans: Spans) -> Cr
     """
     chain = chain_of_causes(timeline)
     chain = chain[timeline.end_s[chain] > timeline.start_s[chain]]
-    lane_device = np.array([lane.device for lane in spans.lanes], np.int64)[spans.lane]
-    order = np.lexsort((spans.start_s, lane_device, spans.task))
-    key = _key(spans.task[order], lane_device[order])
+    is_on_chain = np.zeros(graph.tasks.num_tasks, bool)
+    is_on_chain[chain] = True
+    candidates = np.flatnonzero(is_on_chain[spans.task])
+    lane = np.searchsorted(spans.lane_ptr, candidates, side="right") - 1
+    lane_device = np.array([lane.device for lane in spans.lanes], np.int64)[lane]
+    sort = np.lexsort((spans.start_s[candidates], lane_device, spans.task[candidates]))
+    order = candidates[sort]
+    key = _key(spans.task[order], lane_device[sort])
     device = _devices(chain, key)
     first, stop = np.searchsorted(key, _key(chain, device)), np.searchsorted(key, _key(chain, device), side="right")
     counts = stop - first

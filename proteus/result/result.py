@@ -17,8 +17,8 @@ from proteus.htae import usage
 from proteus.htae.tasks import Timeline
 from proteus.htae.usage import Steps
 from proteus.model.graph import Model
-from proteus.result.memory import MemorySteps, NodeMemory, memory_by_node, memory_steps
-from proteus.result.metrics import DeviceTimes, device_times, exposed_times
+from proteus.result.memory import MemorySteps, NodeMemory, memory_by_node, memory_over_time
+from proteus.result.metrics import DeviceTimes, DeviceUse, device_times, device_uses
 from proteus.result.path import CriticalPath, critical_path
 from proteus.result.spans import Spans
 from proteus.result.timeline import spans_of
@@ -132,12 +132,16 @@ class Result:
     @cached_property
     def devices(self) -> tuple[DeviceTimes, ...]:
         """Busy, exposed, waiting and bubble of every device that was played."""
-        return device_times(self.graph, self.timeline, self.spans, self.exposed_s)
+        return device_times(self.graph, self.timeline, self._uses[1])
 
-    @cached_property
+    @property
     def exposed_s(self) -> np.ndarray:
         """float64[spans]: how much of each communication nothing hides [s]."""
-        return exposed_times(self.spans)
+        return self._uses[0]
+
+    @cached_property
+    def _uses(self) -> tuple[np.ndarray, dict[int, DeviceUse]]:
+        return device_uses(self.spans)
 
     @cached_property
     def critical_path(self) -> CriticalPath:
@@ -197,7 +201,7 @@ class Result:
     @cached_property
     def memory_over_time(self) -> dict[int, MemorySteps]:
         """Live bytes of every device that was played."""
-        return {rank.device: memory_steps(self.graph, self.timeline, n) for n, rank in enumerate(self.graph.classes)}
+        return memory_over_time(self.graph, self.timeline)
 
     @property
     def peak_memory_bytes(self) -> float:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from proteus.compiler.graph import ExecutionGraph
+from proteus.compiler.graph import ExecutionGraph, RankClass
 from proteus.compiler.kinds import SpanKind
+from proteus.compiler.tables import CommRow, OpRow
 from proteus.htae.segments import op_bounds
 from proteus.htae.tasks import Timeline
 from proteus.result.spans import Lane, Spans
+
+if TYPE_CHECKING:
+    from proteus.result.kernels import Source
 
 LANE_STREAMS = (
     "compute",
@@ -22,6 +29,7 @@ LANE_STREAMS = (
     "from_host",
     "host_update",
 )
+PIPELINE = LANE_STREAMS.index("pipeline")
 
 
 def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
@@ -29,84 +37,86 @@ def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
 
     Ops of a segment are spans of their own; ops that take no time are left out.
     """
+    from proteus.result import kernels  # numba takes long to import
+
     names: dict[str, int] = {}
-    parts: list[tuple[np.ndarray, ...]] = []
-    lanes: list[Lane] = []
-    bounds = op_bounds(graph.tasks, timeline)
-    first_row = np.full(graph.tasks.num_tasks + 1, -1, np.int64)
-    if len(bounds.task):
-        heads = np.flatnonzero(np.diff(bounds.task, prepend=-1))
-        first_row[bounds.task[heads]] = heads
-    op_name = np.array([names.setdefault(row.name, len(names)) for row in graph.op_rows], np.int32)
-    op_node = np.array([graph.node_of[row.node] for row in graph.op_rows], np.int32)
-    op_kind = np.array([row.span for row in graph.op_rows], np.uint8)
-    comm_name = np.array([names.setdefault(row.name, len(names)) for row in graph.comm_rows], np.int32)
-    comm_node = np.array([graph.node_of[row.node] for row in graph.comm_rows], np.int32)
-    comm_kind = np.array([row.span for row in graph.comm_rows], np.uint8)
-    comm_stream = np.array([LANE_STREAMS.index(row.stream) for row in graph.comm_rows], np.int32)
+    source = _source(graph, timeline, names)
     sends = _sends(graph, names)
-    segment_ptr = graph.tasks.segment_ptr
+    count = np.zeros((len(graph.classes), len(LANE_STREAMS)), np.int64)
+    has_lane = np.zeros(count.shape, bool)
+    has_lane[:, 0] = True
     for number, rank in enumerate(graph.classes):
         plan = graph.plans[rank.plan]
-        compute = np.flatnonzero(~plan.is_comm)
-        tasks = rank.task_of[compute]
-        rows = graph.tasks.segment[tasks]
-        counts = segment_ptr[rows + 1] - segment_ptr[rows]
-        op = _ranges(segment_ptr[rows], counts)
-        bound = _ranges(first_row[tasks], counts)
-        start, end = bounds.start_s[bound], bounds.end_s[bound]
-        micro = np.repeat(plan.micro_batch[compute], counts)
-        none = np.full(len(op), -1, np.int32)
-        owner = np.repeat(tasks, counts)
-        found: dict[int, list[tuple[np.ndarray, ...]]] = {}
-        found[0] = [(start, end - start, op_kind[op], op_node[op], op_name[op], micro, none, owner)]
-        comm = np.flatnonzero(plan.is_comm)
-        tasks, ref = rank.task_of[comm], plan.ref[comm]
-        start = timeline.start_s[tasks]
-        columns: tuple[np.ndarray, ...] = (
-            start, timeline.end_s[tasks] - start, comm_kind[ref], comm_node[ref], comm_name[ref],
-            plan.micro_batch[comm], graph.tasks.pattern[tasks], tasks,
-        )  # fmt: skip
-        for stream in np.unique(comm_stream[ref]).tolist() if len(ref) else []:
-            mine = comm_stream[ref] == stream
-            found.setdefault(stream, []).append(tuple(c[mine] for c in columns))
-        for end_class, tasks, send_node, send_name in sends:
-            if end_class == number:
-                start = timeline.start_s[tasks]
-                n = len(tasks)
-                found.setdefault(LANE_STREAMS.index("pipeline"), []).append(
-                    (
-                        start, timeline.end_s[tasks] - start, np.full(n, SpanKind.PIPELINE_COMM, np.uint8),
-                        np.full(n, send_node, np.int32), np.full(n, send_name, np.int32), np.arange(n, dtype=np.int32),
-                        graph.tasks.pattern[tasks], tasks,
-                    )
-                )  # fmt: skip
-        for stream in sorted(found):
-            columns = tuple(np.concatenate(column) for column in zip(*found[stream], strict=True))
-            keep = columns[1] > 0
-            order = np.argsort(columns[0][keep], kind="stable")
-            parts.append(tuple(c[keep][order] for c in columns))
-            label = f"GPU {rank.device} {LANE_STREAMS[stream]}"
-            lanes.append(
-                Lane(device=rank.device, stream=LANE_STREAMS[stream], label=label, multiplicity=rank.multiplicity)
-            )
-    joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        kernels.count_spans(source, rank.task_of, plan.is_comm, plan.ref, count[number])
+        has_lane[number, np.unique(source.comm_stream[plan.ref[plan.is_comm]])] = True
+    for end_class, tasks, _, _ in sends:
+        count[end_class, PIPELINE] += np.count_nonzero(timeline.end_s[tasks] > timeline.start_s[tasks])
+        has_lane[end_class, PIPELINE] = True
+    lane_ptr = np.concatenate([[0], np.cumsum(count[has_lane])])
+    place = np.zeros_like(count)
+    place[has_lane] = lane_ptr[:-1]
     dtypes = ("f8", "f8", "u1", "i4", "i4", "i4", "i4", "i4")
-    start, duration, kind, node, name, micro, pattern, task = (c.astype(d) for c, d in zip(joined, dtypes, strict=True))
+    out = kernels.Columns(*(np.empty(int(lane_ptr[-1]), dtype) for dtype in dtypes))
+    for number, rank in enumerate(graph.classes):
+        plan = graph.plans[rank.plan]
+        kernels.put_spans(out, source, rank.task_of, plan.is_comm, plan.ref, plan.micro_batch, place[number])
+    for end_class, tasks, node, name in sends:
+        keep = np.flatnonzero(timeline.end_s[tasks] > timeline.start_s[tasks])
+        mine = slice(place[end_class, PIPELINE], place[end_class, PIPELINE] + len(keep))
+        place[end_class, PIPELINE] = mine.stop
+        start_s = timeline.start_s[tasks[keep]]
+        columns = (
+            start_s, timeline.end_s[tasks[keep]] - start_s, SpanKind.PIPELINE_COMM, node, name, keep,
+            graph.tasks.pattern[tasks[keep]], tasks[keep],
+        )  # fmt: skip
+        for column, values in zip(out, columns, strict=True):
+            column[mine] = values
+    for lane in kernels.unsorted_lanes(out.start_s, lane_ptr):
+        mine = slice(lane_ptr[lane], lane_ptr[lane + 1])
+        order = np.argsort(out.start_s[mine], kind="stable")
+        for column in out:
+            column[mine] = column[mine][order]
     return Spans(
-        start_s=start,
-        duration_s=duration,
-        kind=kind,
-        node=node,
-        name_id=name,
-        micro_batch=micro,
-        pattern=pattern,
-        task=task,
-        lane_ptr=np.concatenate([[0], np.cumsum([len(p[0]) for p in parts])]).astype(np.int64),
-        lanes=tuple(lanes),
+        **out._asdict(),
+        lane_ptr=lane_ptr,
+        lanes=tuple(_lane(graph.classes[number], LANE_STREAMS[stream]) for number, stream in np.argwhere(has_lane)),
         names=tuple(names),
         pattern_ptr=graph.tasks.pattern_ptr,
         pattern_link=graph.folding.link_first[graph.tasks.pattern_link].astype(np.int32),
+    )
+
+
+def _lane(rank: RankClass, stream: str) -> Lane:
+    return Lane(device=rank.device, stream=stream, label=f"GPU {rank.device} {stream}", multiplicity=rank.multiplicity)
+
+
+def _source(graph: ExecutionGraph, timeline: Timeline, names: dict[str, int]) -> Source:
+    """What the spans are read from; new names are added to `names`."""
+    from proteus.result.kernels import Source
+
+    tasks, node_of = graph.tasks, graph.node_of
+    bounds = op_bounds(tasks, timeline)
+    num_ops = np.where(tasks.segment >= 0, np.diff(tasks.segment_ptr)[tasks.segment], 0)
+
+    def names_of(rows: Iterable[OpRow | CommRow]) -> np.ndarray:
+        return np.array([names.setdefault(row.name, len(names)) for row in rows], np.int32)
+
+    return Source(
+        start_s=timeline.start_s,
+        end_s=timeline.end_s,
+        pattern=tasks.pattern,
+        segment=tasks.segment,
+        segment_ptr=tasks.segment_ptr,
+        first_op=np.cumsum(num_ops) - num_ops,
+        op_start_s=bounds.start_s,
+        op_end_s=bounds.end_s,
+        op_kind=np.array([row.span for row in graph.op_rows], np.uint8),
+        op_node=np.array([node_of[row.node] for row in graph.op_rows], np.int32),
+        op_name=names_of(graph.op_rows),
+        comm_kind=np.array([row.span for row in graph.comm_rows], np.uint8),
+        comm_node=np.array([node_of[row.node] for row in graph.comm_rows], np.int32),
+        comm_name=names_of(graph.comm_rows),
+        comm_stream=np.array([LANE_STREAMS.index(row.stream) for row in graph.comm_rows], np.int32),
     )
 
 
@@ -119,11 +129,3 @@ def _sends(graph: ExecutionGraph, names: dict[str, int]) -> list[tuple[int, np.n
             node = graph.node_of[(chunk.links[-1].run.path, "")]
             found.append((end, transfer.tasks, node, names.setdefault(f"{verb} {what}", len(names))))
     return found
-
-
-def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """``first[i] ... first[i] + counts[i] - 1`` one after another."""
-    total = int(counts.sum())
-    offsets = np.cumsum(counts) - counts
-    ranges: np.ndarray = np.repeat(first - offsets, counts) + np.arange(total)
-    return ranges

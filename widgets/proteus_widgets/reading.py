@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 MOST_ARROWS = 12
 
 
-def _is_compute(spans: Spans) -> np.ndarray:
-    """bool[spans]: whether a span runs on a compute stream."""
-    compute = np.array([lane.stream == "compute" for lane in spans.lanes], bool)
-    return np.repeat(compute, np.diff(spans.lane_ptr))
-
-
 def busy_by_device(result: Result) -> dict[int, float]:
     """Share of the step that each device computes; what folding left out is as its representative."""
     busy = {times.device: times.busy_s / result.step_time_s for times in result.devices}
@@ -56,10 +50,10 @@ def first_link(result: Result) -> np.ndarray:
 
 def node_shares(result: Result, rows: Sequence[TreeRow]) -> list[float]:
     """Share of all compute time that each tree row, with what is below it, takes."""
-    spans = result.spans
-    chosen = _is_compute(spans) & (spans.node >= 0)
-    weight = np.array([lane.multiplicity for lane in spans.lanes], float)[spans.lane][chosen]
-    time = np.bincount(spans.node[chosen], weights=spans.duration_s[chosen] * weight, minlength=len(rows))
+    spans, time = result.spans, np.zeros(len(rows))
+    for lane, low, high in zip(spans.lanes, spans.lane_ptr, spans.lane_ptr[1:], strict=False):
+        if lane.stream == "compute":
+            time += lane.multiplicity * np.bincount(spans.node[low:high], spans.duration_s[low:high], len(rows))
     for row in reversed(rows):  # parents stand before their children
         if row.parent >= 0:
             time[row.parent] += time[row.id]
