@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from proteus.errors import ProteusError
+from proteus.result.result import Result
 from proteus.simulate import simulate
 from proteus.validation.calibrate import Constants
-from proteus.validation.case import case_of
+from proteus.validation.case import Case, case_of
 from proteus.validation.paleo import paleo_step_s
 from proteus.validation.runs import Run
 
@@ -121,13 +122,7 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
         case = case_of(run)
         if options.analytic:
             return replace(measured, step_time_s=paleo_step_s(case.tree, case.cluster))
-        calibration = options.constants.calibration() if options.constants is not None else None
-        for tree in case.trees:
-            result = simulate(
-                tree, case.cluster, sharing=options.sharing, overlap=options.overlap, calibration=calibration
-            )
-            if result.fits:
-                break
+        result = first_that_fits(case, options)
     except ProteusError as error:
         return replace(measured, status=NOT_EXPRESSIBLE, reason=str(error).split("\n", 1)[0])
     return replace(
@@ -138,6 +133,16 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
         reserve_bytes=max(steps.reserve_bytes for steps in result.memory_over_time.values()),
         assumed=case.assumed,
     )
+
+
+def first_that_fits(case: Case, options: Options = PLAIN) -> Result:
+    """The result of the first of a case's strategies that fits into memory, or of the last."""
+    calibration = options.constants.calibration() if options.constants is not None else None
+    for tree in case.trees:
+        result = simulate(tree, case.cluster, sharing=options.sharing, overlap=options.overlap, calibration=calibration)
+        if result.fits:
+            break
+    return result
 
 
 def strategy_text(run: Run) -> str:
