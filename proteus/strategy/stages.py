@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
+
+import numpy as np
 
 from proteus.errors import StrategyError
 from proteus.model.graph import Model
@@ -44,34 +47,33 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
         name = model.blocks[main].name
         raise StrategyError(f"{num_chunks} pipeline chunks for {total} blocks ({count} {name}); possible: 1 to {total}")
     else:
-        flop = [sum(op.flop() for op in block.ops) for block in model.blocks for _ in range(block.count)]
-        edges = balanced_edges(flop, num_chunks)
+        flop = ((sum(op.flop() for op in block.ops), block.count) for block in model.blocks)
+        edges = list(balanced_edges(tuple(cost for cost, copies in flop for _ in range(copies)), num_chunks))
     if any(a >= b for a, b in pairwise(edges)):
         raise StrategyError(f"a pipeline chunk would hold no block: cuts at {edges}")
     return tuple(pairwise(edges))
 
 
-def balanced_edges(cost: Sequence[float], num_parts: int) -> list[int]:
+@lru_cache(maxsize=256)  # menus try the same few again after every edit
+def balanced_edges(cost: tuple[float, ...], num_parts: int) -> tuple[int, ...]:
     """Cuts of a chain into non-empty parts with the smallest heaviest part.
 
-    >>> balanced_edges([1, 1, 1, 1, 6], 2)
-    [0, 4, 5]
+    >>> balanced_edges((1, 1, 1, 1, 6), 2)
+    (0, 4, 5)
     """
-    total = [0.0, *accumulate(cost)]
+    total = np.concatenate([[0.0], np.cumsum(np.array(cost, float))])
     n = len(cost)
-    # best[k][i]: heaviest part when the first i blocks are cut in k parts
-    best = [total[: n + 1]]
-    choice: list[list[int]] = [[0] * (n + 1)]
+    # best[i]: heaviest part when the first i blocks are cut in as many parts as the rows of `choice`
+    best, choice = total, [np.zeros(n + 1, np.int64)]
     for parts in range(2, num_parts + 1):
-        row, cut = [float("inf")] * (n + 1), [0] * (n + 1)
+        row, cut = np.full(n + 1, np.inf), np.zeros(n + 1, np.int64)
         for i in range(parts, n + 1):
-            for j in range(parts - 1, i):
-                heaviest = max(best[-1][j], total[i] - total[j])
-                if heaviest < row[i]:
-                    row[i], cut[i] = heaviest, j
-        best.append(row)
+            heaviest = np.maximum(best[parts - 1 : i], total[i] - total[parts - 1 : i])
+            at = int(heaviest.argmin())
+            row[i], cut[i] = heaviest[at], parts - 1 + at
+        best = row
         choice.append(cut)
     edges = [n]
     for parts in range(num_parts - 1, 0, -1):
-        edges.append(choice[parts][edges[-1]])
-    return [0, *reversed(edges)]
+        edges.append(int(choice[parts][edges[-1]]))
+    return (0, *reversed(edges))

@@ -34,7 +34,7 @@ def test_uneven_layers_balance_flop() -> None:
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.data())
 def test_balanced_edges_are_the_best_of_all_cuts(cost: list[int], data: st.DataObject) -> None:
     parts = data.draw(st.integers(1, len(cost)))
-    edges = balanced_edges(cost, parts)
+    edges = balanced_edges(tuple(cost), parts)
 
     def heaviest(cuts: tuple[int, ...]) -> int:
         return max(sum(cost[a:b]) for a, b in itertools.pairwise((0, *cuts, len(cost))))

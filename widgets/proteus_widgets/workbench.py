@@ -10,6 +10,7 @@ import ipywidgets as w
 from proteus.cluster import Cluster
 from proteus.errors import InputError
 from proteus.strategy import StrategyTree
+from proteus_widgets import still
 from proteus_widgets.charts import Charts
 from proteus_widgets.code import Code
 from proteus_widgets.compare import Compare
@@ -69,6 +70,7 @@ class Workbench(w.VBox):
                 raise InputError("a workbench needs a tree and a cluster, or session=")
             session = Session(tree, cluster)
         self.session = session
+        self._cursor_s: float | None = None
         self.headline = Headline(session)
         self.controls = Controls(session, on_price=self._price)
         self.tree = TreeView(lambda row, others: session.select("node", row, others), session.request_edit)
@@ -163,6 +165,11 @@ class Workbench(w.VBox):
             self.tabs.seen.show()
 
     # -- for users
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The live views, and a table and a still picture for where no kernel runs."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return {**bundle, "text/html": still.html(self.session.result)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the session as YAML; see :meth:`Session.save`."""
