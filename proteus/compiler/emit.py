@@ -10,10 +10,13 @@ from functools import lru_cache
 import numpy as np
 
 from proteus.cluster import Cluster
+from proteus.compiler import wiring
 from proteus.compiler.chain import Chunk
+from proteus.compiler.columns import RowTable, StepColumns, TaskColumns
 from proteus.compiler.fold import Folding, fold
 from proteus.compiler.graph import ExecutionGraph, RankClass, Transfer
 from proteus.compiler.memory import StaticMemory
+from proteus.compiler.numbering import TaskIds, number_tasks
 from proteus.compiler.price import pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
@@ -127,22 +130,25 @@ class Emitter:
             waits=(self.profile.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1)
             or (self.profile.host_waits_for_routing and self.topk > 0),
         )
-        ids = self._task_ids(folding, classes)
+        ids = number_tasks(self.plans, classes, self.relations, self.row_relation, folding, self.num_ranks)
         patterns = PatternTable(self.relations, folding, self.cluster.link_capacity_Bps, sharing=sharing)
         num_sends = self._num_send_classes(folding) * self.schedule.num_micro_batches
-        columns = _TaskColumns(ids.total, ids.total + num_sends)
+        columns = TaskColumns(ids.total, ids.total + num_sends)
         for number, rank in enumerate(classes):
-            self._fill(columns, rank, ids.of[number], ids.owns[number], segments, folding, patterns)
+            steps = self._steps(rank, number, segments, folding, patterns)
+            columns.fill(ids.own(number), ids.owns[number], steps, segments.base[number])
         transfers = self._transfers(columns, ids, folding, classes, patterns)
-        edges = self._edges(ids, classes, transfers)
-        streams = self._streams(ids, classes, transfers)
+        waits = wiring.edges(
+            ids, classes, self.plans, self.chunks, transfers, sends_wait=self.schedule.name in _WAITING_SENDS
+        )
+        streams = wiring.streams(ids, classes, self.plans, transfers)
         made = patterns.patterns()
         compute_slow, comm_slow = slowdowns(self.cluster.gpu())
         if self.calibration is not None and self.calibration.overlap is not None:
             compute_slow, comm_slow = self.calibration.overlap.apply(compute_slow, comm_slow)
         if not overlap:
             compute_slow, comm_slow = np.zeros_like(compute_slow), np.zeros_like(comm_slow)
-        pred_ptr, pred = _csr(edges[:, 1], edges[:, 0], ids.total)
+        pred_ptr, pred = wiring.by_row(waits[:, 1], waits[:, 0], ids.total)
         tasks = TaskGraph(
             kind=columns.kind,
             latency_s=columns.latency_s,
@@ -180,7 +186,7 @@ class Emitter:
                     device=rank.device,
                     multiplicity=rank.multiplicity,
                     plan=rank.plan,
-                    task_of=ids.of[number].astype(np.int32),
+                    task_of=ids.of[number],
                     segment_base=segments.base[number],
                 )
                 for number, rank in enumerate(classes)
@@ -189,8 +195,8 @@ class Emitter:
             tasks=tasks,
             folding=folding,
             op_rows=tuple(segments.rows),
-            op_flop=np.array(segments.flop),
-            op_sigma=np.array(segments.sigma),
+            op_flop=segments.flop,
+            op_sigma=segments.sigma,
             comm_rows=tuple(self.comms),
             comm_sigma=np.array([max(p.terms.sigma for p in prices) for prices, _ in self.row_prices]),
             static=static,
@@ -213,95 +219,28 @@ class Emitter:
             found.append(PlayedRank(device, multiplicity, kinds.plan[number], kinds.coordinate[number]))
         return found
 
-    def _task_ids(self, folding: Folding, classes: Sequence[PlayedRank]) -> _Ids:
-        """Number the tasks: own steps of every class, shared ones with their first class."""
-        sizes = [self.plans[rank.plan].num_steps for rank in classes]
-        base = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        group_of = {r: self.relations.group_of_rank(r, self.num_ranks) for r in set(self.row_relation)}
-        owner: dict[int, np.ndarray] = {}
-        for r in group_of:
-            groups = folding.group_class[r]
-            first = np.full(int(groups.max()) + 1, len(classes), np.int64)
-            members = self.relations.groups[r].members
-            np.minimum.at(first, np.repeat(groups, members.shape[1]), folding.rank_class[members.ravel()])
-            owner[r] = first
-        of: list[np.ndarray] = []
-        owns: list[np.ndarray | None] = []  # None: all of them
-        for number, rank in enumerate(classes):
-            plan = self.plans[rank.plan]
-            row_group = np.array(
-                [folding.group_class[r][group_of[r][rank.device]] if group_of[r][rank.device] >= 0 else -1
-                 for r in self.row_relation], np.int64,
-            )  # fmt: skip
-            row_owner = np.array(
-                [owner[r][g] if g >= 0 else -1 for r, g in zip(self.row_relation, row_group.tolist(), strict=True)],
-                np.int64,
-            )
-            ids = base[number] + np.arange(plan.num_steps)
-            if (row_owner[plan.rows] == number).all():
-                of.append(ids)
-                owns.append(None)
-                continue
-            comm = np.flatnonzero(plan.is_comm)
-            owners = row_owner[plan.ref[comm]]
-            away = owners != number
-            ids[comm[away]] = base[owners[away]] + comm[away]
-            plans = np.array([c.plan for c in classes])
-            tied = away.copy()
-            tied[away] = plans[owners[away]] != rank.plan
-            for step, other in zip(comm[tied].tolist(), owners[tied].tolist(), strict=True):
-                ids[step] = base[other] + self._same_step(plan, step, self.plans[classes[other].plan])
-            own = np.ones(plan.num_steps, bool)
-            own[comm[away]] = False
-            of.append(ids)
-            owns.append(own)
-        if all(own is None for own in owns):
-            return _Ids(of, owns, int(base[-1]))
-        keep = np.concatenate([np.ones(n, bool) if own is None else own for n, own in zip(sizes, owns, strict=True)])
-        renumber = np.cumsum(keep) - 1
-        return _Ids([renumber[ids] for ids in of], owns, int(keep.sum()))
-
-    @staticmethod
-    def _same_step(plan: RankPlan, step: int, other: RankPlan) -> int:
-        """The step of another plan that is the same collective (tied parameters)."""
-        return int(np.flatnonzero(other.is_comm & (other.ref == plan.ref[step]))[0])
-
-    def _fill(
-        self,
-        columns: _TaskColumns,
-        rank: PlayedRank,
-        ids: np.ndarray,
-        owns: np.ndarray | None,
-        segments: SegmentTable,
-        folding: Folding,
-        patterns: PatternTable,
-    ) -> None:
+    def _steps(
+        self, rank: PlayedRank, number: int, segments: SegmentTable, folding: Folding, patterns: PatternTable
+    ) -> StepColumns:
+        """What the steps of a played rank cost."""
         plan = self.plans[rank.plan]
-        number = segments.number[id(rank)]
-        base, host = segments.base[number], segments.host_s[number]
-        # one table per column: communication rows first, then the plan's own segments
-        num_rows, num_segments = len(self.comms), len(plan.segments)
-        latency, work, launch_s = (np.zeros(num_rows + num_segments) for _ in range(3))
-        pattern, segment = (np.full(num_rows + num_segments, -1, np.int32) for _ in range(2))
-        op_class, kind = np.zeros(len(work), np.int16), np.zeros(len(work), np.uint8)
-        work[num_rows:] = segments.total_s[base : base + num_segments]
-        segment[num_rows:] = np.arange(base, base + num_segments)
-        launch_s[num_rows:] = host
-        launch_s[:num_rows] = self.profile.launch_s + self.profile.op_s
-        for row in plan.rows.tolist():
+        table = RowTable(
+            plan,
+            segments.total_s[segments.of_rank(number)],
+            segments.host_s[number],
+            self.profile.launch_s + self.profile.op_s,
+        )
+        for own, row in enumerate(plan.rows.tolist()):
             price, group = self._row_price(row, rank, folding)
-            latency[row], work[row] = price.terms.latency_s, price.terms.work_bytes * self._exposed_share(row)
-            pattern[row] = patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps)
-            op_class[row] = price.comm_class
-            kind[row] = TaskKind.COPY if self.comms[row].kind in HOST_COPIES else TaskKind.COMM
-        at = np.where(plan.is_comm, plan.ref, num_rows + plan.ref)
-        released = np.cumsum(launch_s[at])
-        where: slice | np.ndarray = slice(int(ids[0]), int(ids[-1]) + 1)
-        if owns is not None:
-            where, at, released = ids[owns], at[owns], released[owns]
-        columns.kind[where], columns.latency_s[where], columns.work[where] = kind[at], latency[at], work[at]
-        columns.release_s[where], columns.segment[where] = released, segment[at]
-        columns.pattern[where], columns.op_class[where] = pattern[at], op_class[at]
+            table.comm(
+                own,
+                TaskKind.COPY if self.comms[row].kind in HOST_COPIES else TaskKind.COMM,
+                price.terms.latency_s,
+                price.terms.work_bytes * self._exposed_share(row),
+                patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps),
+                price.comm_class,
+            )
+        return table.steps(plan)
 
     def _row_price(self, row: int, rank: PlayedRank, folding: Folding) -> tuple[Price, int]:
         relation = self.row_relation[row]
@@ -325,7 +264,12 @@ class Emitter:
         return sum(len(np.unique(classes[b.first : b.stop])) for b in self.boundaries)
 
     def _transfers(
-        self, columns: _TaskColumns, ids: _Ids, folding: Folding, classes: Sequence[PlayedRank], patterns: PatternTable
+        self,
+        columns: TaskColumns,
+        ids: TaskIds,
+        folding: Folding,
+        classes: Sequence[PlayedRank],
+        patterns: PatternTable,
     ) -> list[Transfer]:
         found = []
         num_micro = self.schedule.num_micro_batches
@@ -350,51 +294,6 @@ class Emitter:
                 )  # fmt: skip
         return found
 
-    def _edges(self, ids: _Ids, classes: Sequence[PlayedRank], transfers: Sequence[Transfer]) -> np.ndarray:
-        found = []
-        for number, rank in enumerate(classes):
-            found.append(ids.of[number][self.plans[rank.plan].edges])
-        for before, after in itertools.pairwise(self.chunks):
-            if before.rank == after.rank:
-                for number, rank in enumerate(classes):
-                    if rank.plan == before.rank:
-                        plan = self.plans[rank.plan]
-                        found.append(ids.of[number][_joined(plan, (before.index, F), plan, (after.index, F))])
-                        found.append(ids.of[number][_joined(plan, (after.index, B), plan, (before.index, B))])
-        waits = self.schedule.name in _WAITING_SENDS
-        for transfer in transfers:
-            key = (transfer.chunk, transfer.kind)
-            other = (transfer.chunk + (1 if transfer.kind == F else -1), transfer.kind)
-            source, target = classes[transfer.source], classes[transfer.target]
-            made = ids.of[transfer.source][self.plans[source.plan].sends_out[key]]
-            found.append(_broadcast(made, transfer.tasks[:, None]))
-            wanted = ids.of[transfer.target][self.plans[target.plan].sends_in[other]]
-            found.append(_broadcast(transfer.tasks[:, None], wanted))
-            if waits:
-                then = self.plans[source.plan].action_next[key]
-                has = then >= 0
-                found.append(np.stack([transfer.tasks[has], ids.of[transfer.source][then[has]]], axis=1))
-        return np.concatenate(found) if found else np.empty((0, 2), np.int64)
-
-    def _streams(self, ids: _Ids, classes: Sequence[PlayedRank], transfers: Sequence[Transfer]) -> _Streams:
-        tasks: list[np.ndarray] = []
-        device: list[int] = []
-        names: list[str] = []
-        for number, rank in enumerate(classes):
-            for name, steps in self.plans[rank.plan].stream_steps.items():
-                tasks.append(ids.of[number][steps])
-                device.append(number)
-                names.append(name)
-        for transfer in transfers:
-            plan = self.plans[classes[transfer.source].plan]
-            order = np.argsort(plan.sends_out[(transfer.chunk, transfer.kind)][:, 0], kind="stable")
-            for end in (transfer.source, transfer.target):
-                tasks.append(transfer.tasks[order])
-                device.append(end)
-                names.append("pipeline")
-        ptr = np.concatenate([[0], np.cumsum([len(t) for t in tasks])]).astype(np.int32)
-        return _Streams(ptr, np.concatenate(tasks).astype(np.int32), np.array(device, np.int32), tuple(names))
-
     def _stands_for(self, classes: Sequence[PlayedRank], folding: Folding) -> int:
         """Tasks of all ranks: computations of every rank, collectives of every group, all sends."""
         total = 0
@@ -410,59 +309,7 @@ class Emitter:
         return total + sends * self.schedule.num_micro_batches
 
 
-def _joined(plan: RankPlan, out: tuple[int, int], other: RankPlan, into: tuple[int, int]) -> np.ndarray:
-    return _broadcast(plan.sends_out[out], other.sends_in[into])
-
-
-def _broadcast(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Edges from every source to every target of the same micro-batch."""
-    s, t = sources.shape[1], targets.shape[1]
-    return np.stack([np.repeat(sources, t, axis=1).ravel(), np.tile(targets, (1, s)).ravel()], axis=1)
-
-
-def _csr(rows: np.ndarray, values: np.ndarray, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    order = np.argsort(rows, kind="stable")
-    ptr = np.zeros(num_rows + 1, np.int32)
-    np.cumsum(np.bincount(rows, minlength=num_rows), out=ptr[1:])
-    return ptr, values[order].astype(np.int32)
-
-
-@dataclass(slots=True)
-class _Ids:
-    of: list[np.ndarray]
-    owns: list[np.ndarray | None]
-    total: int
-
-
-@dataclass(slots=True)
-class _Streams:
-    ptr: np.ndarray
-    task: np.ndarray
-    device: np.ndarray
-    names: tuple[str, ...]
-
-
 @lru_cache(maxsize=8)
 def _folded(key: Keyed[tuple[Relations, np.ndarray]], is_folded: bool) -> Folding:
     relations, start = key.value
     return fold(start, relations.cluster.link_colours(), relations.relations(), is_folded=is_folded)
-
-
-class _TaskColumns:
-    """Task columns; sends are appended behind the steps."""
-
-    def __init__(self, filled: int, total: int) -> None:
-        self.filled = filled
-        self.kind = np.zeros(total, np.uint8)
-        self.latency_s, self.work, self.release_s = np.zeros(total), np.zeros(total), np.zeros(total)
-        self.segment, self.pattern = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
-        self.op_class = np.zeros(total, np.int16)
-
-    def append(
-        self, count: int, kind: TaskKind, latency_s: float, work: float, pattern: int, op_class: int
-    ) -> np.ndarray:
-        rows = slice(self.filled, self.filled + count)
-        self.kind[rows], self.latency_s[rows], self.work[rows] = kind, latency_s, work
-        self.pattern[rows], self.op_class[rows] = pattern, op_class
-        self.filled += count
-        return np.arange(rows.start, rows.stop)

@@ -71,6 +71,9 @@ class RankPlan:
     ----------
     is_comm, ref
         bool, int32 [steps]: communication row or (own) segment row.
+    row
+        int32[steps]: the same by the plan's own count, its communication rows
+        first and its segments behind them.
     chunk, link, copy, micro_batch, phase
         int32[steps]: where a step comes from; NONE for the optimizer and the
         reductions after the last backward.  `phase` is F, B, W or NONE.
@@ -102,6 +105,7 @@ class RankPlan:
     rank: int
     is_comm: np.ndarray
     ref: np.ndarray
+    row: np.ndarray
     chunk: np.ndarray
     link: np.ndarray
     copy: np.ndarray
@@ -245,6 +249,7 @@ class RankPlanner:
             rank=rank,
             is_comm=columns.is_comm,
             ref=columns.ref,
+            row=np.where(columns.is_comm, columns.ref, columns.ref + len(tables.comms)),
             chunk=columns.chunk,
             link=columns.link,
             copy=columns.copy,
@@ -261,7 +266,7 @@ class RankPlanner:
             comms=tuple(tables.comms),
             comm_counts=np.bincount(columns.ref[columns.is_comm], minlength=len(tables.comms)),
             stream_steps=_stream_steps(columns.is_comm, columns.ref, tables.comms),
-            rows=np.arange(len(tables.comms)),
+            rows=np.arange(len(tables.comms), dtype=np.int32),
             moves={**before.moves, **tail.moves},
             optimizer_step=step,
         )
@@ -638,8 +643,7 @@ def share_rows(plans: Sequence[RankPlan]) -> tuple[tuple[RankPlan, ...], tuple[C
     shared = []
     for plan in plans:
         rows = np.array([at.setdefault(row, len(at)) for row in plan.comms], np.int32)
-        ref = plan.ref.copy()
-        ref[plan.is_comm] = rows[ref[plan.is_comm]]
+        ref = np.where(plan.is_comm, rows.take(plan.row, mode="clip"), plan.ref) if len(rows) else plan.ref
         shared.append(replace(plan, ref=ref, rows=rows))
     return tuple(shared), tuple(at)
 

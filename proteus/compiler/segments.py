@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from proteus.cluster.gpu import Gpu
 from proteus.compiler.price import Pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import OpRow
+from proteus.identity import Same
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +24,22 @@ class PlayedRank:
     multiplicity: int
     plan: int
     coordinate: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Priced:
+    """The segments of one plan on one rank: ops in a row, and how many of them each segment has.
+
+    `host_s` is the time of the host to launch a segment [s].
+    """
+
+    rows: tuple[OpRow, ...]
+    sizes: np.ndarray
+    work_s: np.ndarray
+    op_class: np.ndarray
+    flop: np.ndarray
+    sigma: np.ndarray
+    host_s: np.ndarray
 
 
 class SegmentTable:
@@ -47,50 +65,72 @@ class SegmentTable:
         waits: bool,
     ) -> None:
         pricers: dict[str, Pricer] = {}
-        tables: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
-        sizes: list[int] = []
-        work: list[float] = []
-        op_class: list[int] = []
-        self.flop: list[float] = []
-        self.sigma: list[float] = []
-        self.rows: list[OpRow] = []
+        tables: dict[tuple[object, ...], tuple[int, _Priced]] = {}
+        made: list[_Priced] = []
         self.base: list[int] = []
         self.host_s: list[np.ndarray] = []
-        self.number: dict[int, int] = {}
-        for number, rank in enumerate(classes):
-            self.number[id(rank)] = number
+        size = 0
+        for rank in classes:
             gpu = cluster.gpu(rank.device)
             slow = float(cluster.device_slowdown[rank.device])
             key = (rank.plan, rank.coordinate, gpu.name, slow)
             if key not in tables:
                 prices = pricers.setdefault(gpu.name, pricer_of(gpu))
-                first = len(sizes)
-                host = []
-                for ops in plans[rank.plan].segments:
-                    launches, start = 0.0, len(work)
-                    for op in ops:
-                        price = (
-                            prices.total(op.kernels)
-                            if op.program is None or op.instruction is None
-                            else prices.price(op.program, op.instruction, rank.coordinate)
-                        )
-                        work.append(price.time_s * slow * op.share)
-                        op_class.append(int(price.compute_class))
-                        self.flop.append(price.flop * op.share)
-                        self.sigma.append(price.sigma)
-                        self.rows.append(op)
-                        launches += price.host_s
-                    if waits and launches > (device_s := sum(work[start:])) > 0.0:
-                        # the host was held at the last transfer: it cannot have launched ahead
-                        work[start:] = [time_s * launches / device_s for time_s in work[start:]]
-                    sizes.append(len(ops))
-                    host.append(launches)
-                tables[key] = (first, np.array(host))
-            base, host_s = tables[key]
+                made.append(_priced(Same(plans[rank.plan].segments), Same(prices), rank.coordinate, slow, waits))
+                tables[key] = (size, made[-1])
+                size += len(made[-1].sizes)
+            base, own = tables[key]
             self.base.append(base)
-            self.host_s.append(host_s)
-        self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        self.work_s = np.array(work, np.float64)
-        self.op_class = np.array(op_class, np.int16)
-        self.total_s = np.add.reduceat(self.work_s, self.ptr[:-1]) if len(sizes) else np.empty(0)
+            self.host_s.append(own.host_s)
+        self.rows = [row for one in made for row in one.rows]
+        self.ptr = np.concatenate([[0], np.cumsum(np.concatenate([one.sizes for one in made]))]).astype(np.int32)
+        self.work_s = np.concatenate([one.work_s for one in made])
+        self.op_class = np.concatenate([one.op_class for one in made])
+        self.flop = np.concatenate([one.flop for one in made])
+        self.sigma = np.concatenate([one.sigma for one in made])
+        self.total_s = np.add.reduceat(self.work_s, self.ptr[:-1]) if size else np.empty(0)
         self.assumed = {line for prices in pricers.values() for line in prices.assumed}
+
+    def of_rank(self, number: int) -> slice:
+        """The segments of a class."""
+        base = self.base[number]
+        return slice(base, base + len(self.host_s[number]))
+
+
+@lru_cache(maxsize=256)
+def _priced(
+    segments: Same[list[list[OpRow]]], pricer: Same[Pricer], coordinate: tuple[int, ...], slow: float, waits: bool
+) -> _Priced:
+    """The segments of a plan on the rank at `coordinate`, whose device takes `slow` times as long."""
+    prices = pricer.value
+    work: list[float] = []
+    op_class: list[int] = []
+    flop: list[float] = []
+    sigma: list[float] = []
+    host: list[float] = []
+    for ops in segments.value:
+        launches, start = 0.0, len(work)
+        for op in ops:
+            price = (
+                prices.total(op.kernels)
+                if op.program is None or op.instruction is None
+                else prices.price(op.program, op.instruction, coordinate)
+            )
+            work.append(price.time_s * slow * op.share)
+            op_class.append(int(price.compute_class))
+            flop.append(price.flop * op.share)
+            sigma.append(price.sigma)
+            launches += price.host_s
+        if waits and launches > (device_s := sum(work[start:])) > 0.0:
+            # the host was held at the last transfer: it cannot have launched ahead
+            work[start:] = [time_s * launches / device_s for time_s in work[start:]]
+        host.append(launches)
+    return _Priced(
+        rows=tuple(op for ops in segments.value for op in ops),
+        sizes=np.array([len(ops) for ops in segments.value], np.int64),
+        work_s=np.array(work, np.float64),
+        op_class=np.array(op_class, np.int16),
+        flop=np.array(flop, np.float64),
+        sigma=np.array(sigma, np.float64),
+        host_s=np.array(host, np.float64),
+    )
