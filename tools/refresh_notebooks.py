@@ -6,8 +6,8 @@
     .venv/bin/python tools/refresh_notebooks.py 03 05      some, by the beginnings of their names
     .venv/bin/python tools/refresh_notebooks.py --check    only say what would change
 
-Cells marked ``# NBVAL_IGNORE_OUTPUT`` show live views; their outputs are
-removed, so that the files stay small and hold nothing but text and numbers.
+Cells marked ``# NBVAL_IGNORE_OUTPUT`` show live views; of their outputs only
+the table and the still picture are kept, for previews of the files.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 LIVE = "NBVAL_IGNORE_OUTPUT"
 LONGEST_CELL_S = 300
+#: what previews of notebooks take out of HTML
+DROPPED = ("<svg", "<script")
 #: metadata of a cell that its author set: whether its source is folded away
 KEPT = ("jupyter",)
 KERNEL = {
@@ -52,11 +54,23 @@ def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             continue
         count += 1
         cell.execution_count = count
-        cell.outputs = [] if LIVE in cell.source else merged(cell.outputs)
+        cell.outputs = stills(cell.outputs) if LIVE in cell.source else merged(cell.outputs)
         for output in cell.outputs:
             if output.output_type == "execute_result":
                 output.execution_count = count
     return notebook
+
+
+def stills(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """What a preview can show of live views: HTML alone, and only such as previews leave whole."""
+    kept = []
+    for output in outputs:
+        text = output.get("data", {}).get("text/html", "")
+        if text and not any(mark in text for mark in DROPPED):
+            output.data = nbformat.from_dict({"text/html": text})
+            output.metadata = nbformat.from_dict({})
+            kept.append(output)
+    return kept
 
 
 def merged(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:

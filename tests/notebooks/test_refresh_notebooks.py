@@ -40,6 +40,18 @@ def test_live_views_are_dropped_and_numbers_stay(tool: ModuleType) -> None:
     assert "widgets" not in tidy.metadata
 
 
+def test_the_still_picture_of_a_live_view_stays(tool: ModuleType) -> None:
+    view = {"text/plain": "Workbench()", "application/vnd.jupyter.widget-view+json": {}, "text/html": "<table></table>"}
+    drawn = {"text/plain": "<HTML>", "text/html": "<svg></svg>"}
+    cell = new_code_cell(
+        "# NBVAL_IGNORE_OUTPUT\nshow()",
+        outputs=[new_output("execute_result", data=view, execution_count=3), new_output("display_data", data=drawn)],
+    )
+    tidy = tool.tidy(new_notebook(cells=[cell]))
+    assert [output.data for output in tidy.cells[0].outputs] == [{"text/html": "<table></table>"}]
+    assert tool.tidy(tidy) == tidy
+
+
 def test_equal_runs_give_equal_files(tool: ModuleType) -> None:
     def once(*texts: str, **metadata: object) -> str:
         cell = new_code_cell("show()", outputs=[stream(text) for text in texts], metadata=metadata)
