@@ -132,12 +132,13 @@ class Emitter:
         )
         ids = number_tasks(self.plans, classes, self.relations, self.row_relation, folding, self.num_ranks)
         patterns = PatternTable(self.relations, folding, self.cluster.link_capacity_Bps, sharing=sharing)
-        num_sends = self._num_send_classes(folding) * self.schedule.num_micro_batches
+        senders = self._senders(folding)
+        num_sends = sum(len(pairs) for _, pairs in senders) * self.schedule.num_micro_batches
         columns = TaskColumns(ids.total, ids.total + num_sends)
         for number, rank in enumerate(classes):
             steps = self._steps(rank, number, segments, folding, patterns)
             columns.fill(ids.own(number), ids.owns[number], steps, segments.base[number])
-        transfers = self._transfers(columns, ids, folding, classes, patterns)
+        transfers = self._transfers(senders, columns, ids, folding, patterns)
         waits = wiring.edges(
             ids, classes, self.plans, self.chunks, transfers, sends_wait=self.schedule.name in _WAITING_SENDS
         )
@@ -257,28 +258,30 @@ class Emitter:
 
     # -- between stages -------------------------------------------------------
 
-    def _num_send_classes(self, folding: Folding) -> int:
-        if self.sends < 0:
-            return 0
-        classes = folding.group_class[self.sends]
-        return sum(len(np.unique(classes[b.first : b.stop])) for b in self.boundaries)
+    def _senders(self, folding: Folding) -> list[tuple[_Boundary, list[tuple[int, int]]]]:
+        """For every boundary the classes of pairs that send, each with its first pair."""
+        found = []
+        for boundary in self.boundaries:
+            labels, firsts = np.unique(
+                folding.group_class[self.sends][boundary.first : boundary.stop], return_index=True
+            )
+            found.append((boundary, list(zip(labels.tolist(), firsts.tolist(), strict=True))))
+        return found
 
     def _transfers(
         self,
+        senders: Sequence[tuple[_Boundary, list[tuple[int, int]]]],
         columns: TaskColumns,
         ids: TaskIds,
         folding: Folding,
-        classes: Sequence[PlayedRank],
         patterns: PatternTable,
     ) -> list[Transfer]:
         found = []
         num_micro = self.schedule.num_micro_batches
-        for boundary in self.boundaries:
-            rows = slice(boundary.first, boundary.stop)
-            members = self.relations.groups[self.sends].members[rows]
+        for boundary, pairs in senders:
+            members = self.relations.groups[self.sends].members[boundary.first : boundary.stop]
             prices, shape = self.relations.price(self.sends, Collective.SEND, boundary.size_bytes)
-            labels, firsts = np.unique(folding.group_class[self.sends][rows], return_index=True)
-            for group_class, first in zip(labels.tolist(), firsts.tolist(), strict=True):
+            for group_class, first in pairs:
                 source, target = folding.rank_class[members[first]].tolist()
                 price = prices[shape[boundary.first + first]]
                 pattern = patterns.row(self.sends, price.flows, group_class, price.terms.cap_Bps)

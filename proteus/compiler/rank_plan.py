@@ -573,8 +573,10 @@ class RankPlanner:
                     bucket = open_.get(key) or open_.setdefault(key, _Open(node=self._block_node(link)))
                     bucket.size_bytes += sum(s.numel for s in members) * self.precision.reduce_bytes
                     bucket.items.extend((item.chunk.index, item.number, copy, s) for s in members)
-                    late = max((shared.get(f"{link.path(copy)}.{s.parameter.name}", -1) for s in members), default=-1)
-                    bucket.wait = max(bucket.wait, int(item.ends[copy]), late)
+                    bucket.wait = max(bucket.wait, int(item.ends[copy]))
+                    if shared:
+                        paths = (f"{link.path(copy)}.{s.parameter.name}" for s in members)
+                        bucket.wait = max(bucket.wait, *(shared.get(path, -1) for path in paths))
                     if bucket.size_bytes >= limit:
                         close(key)
         for key in list(open_):

@@ -216,6 +216,11 @@ class Patterns:
     cap_Bps: np.ndarray
 
 
+@lru_cache(maxsize=64)
+def _counts(folding: Same[Folding], relation: int, flows: Same[Flows]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return folding.value.counts(relation, flows.value)
+
+
 class PatternTable:
     """Collects the flow patterns that tasks use: (relation, flows, group class, cap)."""
 
@@ -251,7 +256,7 @@ class PatternTable:
     def _count(self, relation: int, used: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         key = (relation, used)
         if key not in self._counts:
-            self._counts[key] = self.folding.counts(relation, self.relations.flows(relation)[used])
+            self._counts[key] = _counts(Same(self.folding), relation, Same(self.relations.flows(relation)[used]))
         return self._counts[key]
 
     def _alone(self, relation: int, used: int, group_class: int) -> float:

@@ -69,7 +69,7 @@ def by_row(rows: np.ndarray, values: np.ndarray, num_rows: int) -> tuple[np.ndar
     """(begin of every row, int32; values row by row), in the order in which each row has them."""
     ptr = np.zeros(num_rows + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=num_rows), out=ptr[1:])
-    return ptr, values.take(np.argsort(rows, kind="stable"))
+    return ptr, values.take(np.argsort(np.ascontiguousarray(rows), kind="stable"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

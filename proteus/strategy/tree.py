@@ -53,7 +53,7 @@ class BlockRun:
     chunk: int
     entries: tuple[tuple[str, NodeConfig], ...]
 
-    @property
+    @cached_property
     def path(self) -> str:
         if not self.block.indexed:
             return self.block.name
