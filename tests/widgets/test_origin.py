@@ -37,8 +37,14 @@ def test_a_preset_loads_the_same_cluster(cluster: pt.Cluster) -> None:
     assert names["cluster"] == cluster
 
 
-def test_a_changed_cluster_is_no_preset() -> None:
-    changed = pt.clusters.load("dgx-a100", nodes=2).without_nic(0, 0)
+@pytest.mark.parametrize("how", ["changed", "calibrated"])
+def test_a_changed_cluster_is_no_preset(how: str) -> None:
+    changed = pt.clusters.load("dgx-a100", nodes=2)
+    if how == "changed":
+        changed = changed.without_nic(0, 0)
+    else:
+        tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=16, global_batch=16)
+        changed = changed.calibrate([(tree, 1.0)])
     assert preset_of(changed) is None and cluster_source(changed).startswith("cluster = ...  #")
 
 

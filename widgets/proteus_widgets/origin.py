@@ -31,8 +31,8 @@ def is_built_in(model: Model) -> bool:
 
 
 def preset_of(cluster: Cluster) -> Preset | None:
-    """How to load this very cluster by name; None when it came from a file or was changed afterwards."""
-    if cluster.survey or cluster.name not in pt.clusters.names():
+    """How to load this very cluster by name; None when it came from a file or was changed or calibrated afterwards."""
+    if cluster.survey or cluster.calibration is not None or cluster.name not in pt.clusters.names():
         return None
     plain = Preset(name=cluster.name, nodes=cluster.num_hosts)
     for preset in (plain, Preset(name=cluster.name, nodes=cluster.num_hosts, gpu=_gpu(cluster))):
