@@ -20,6 +20,7 @@ COLUMNS = {
         "source",
         "table_id",
         "framework",
+        "framework_version",
         "task",
         "model",
         "n_params",

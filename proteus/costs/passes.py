@@ -5,7 +5,7 @@ plus what it writes, every tensor once.  The table of passes below counts
 elements of the op's inputs (in) and outputs (out)::
 
     op             forward                 backward
-    ACTIVATION     in + out                out + 2 in
+    ACTIVATION     in + out                out + 2 in (a gate's product is a kernel of its own where not fused)
     ADD            in + out                nothing: the gradient is handed on
     DROPOUT        in + out + mask         out + mask + in
     norms          in + out                out + 2 in (statistics are small)
@@ -63,7 +63,7 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
         case OpKind.ACTIVATION if profile.fused_norm_activation and op.attrs.get("function") == "relu":
             return ()
         case OpKind.ACTIVATION:
-            return (stream(first + out if forward else out + 2.0 * first),)
+            return _activation(op, first, out, forward, profile)
         case OpKind.ADD:
             return (stream(into + out),) if forward else ()
         case OpKind.DROPOUT:
@@ -89,6 +89,15 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
 
 def _count(operand: Operand, sizes: Sizes) -> int:
     return math.prod(sizes[dim] for dim in operand.dims)
+
+
+def _activation(op: Op, first: float, out: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
+    if not profile.fused_bias_activation and first > out:
+        # silu(gate) and its product with the value; backward: both factors' gradients, silu's, and their concatenation
+        return (stream(5.0 * out, kernels=2) if forward else stream(13.0 * out, kernels=4),)
+    if not profile.fused_bias_activation and op.attrs.get("function") == "relu2":
+        return (stream(4.0 * out, kernels=2) if forward else stream(8.0 * out, kernels=3),)  # relu and square
+    return (stream(first + out if forward else out + 2.0 * first),)
 
 
 def _dropout(op: Op, first: float, out: float, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:

@@ -59,6 +59,9 @@ class Profile:
         Gradients are accumulated and reduced in fp32.
     fp32_params
         The stored parameter is fp32 and cast for use (autocast, FSDP).
+    master_bytes
+        Of the optimizer's copy of a 16-bit parameter: 4, or 2 where it keeps
+        only the low half beside the parameter, which is the high one.
     pure
         Parameter and moments have the run's precision; no fp32 copy.
     optimizer
@@ -111,6 +114,7 @@ class Profile:
     fused_grad_accumulation: bool
     fp32_grads: bool
     fp32_params: bool
+    master_bytes: float
     pure: bool
     optimizer: Optimizer
     loss: Loss
@@ -146,6 +150,7 @@ class Profile:
         base = replace(precisions.load(name), wire_bytes=self.wire_bytes)
         if base.master_bytes == 0.0:
             return base
+        base = replace(base, master_bytes=self.master_bytes)
         if self.pure:
             return replace(base, master_bytes=0.0, moment_bytes=base.param_bytes)
         if self.fp32_params:

@@ -52,7 +52,7 @@ def case_of(run: Run) -> Case:
         Why the run cannot be expressed.
     """
     assumed: list[str] = []
-    framework = framework_of(run.framework)
+    framework = framework_of(run.framework, run.version)
     cluster = cluster_of(run, assumed, framework.gpu_Gbps)
     if run.kind == "classic":
         tree = classic_case(run, cluster, assumed)

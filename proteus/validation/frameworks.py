@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -17,6 +18,10 @@ class Framework:
 
     Parameters
     ----------
+    before
+        The version (``24.09``) from which on the next entry is meant.
+    virtual_stages
+        Of a pipeline that does not say: ``one`` or ``most``, a layer for each.
     profile
         Framework profile of the cost models.
     eager_profile
@@ -41,6 +46,7 @@ class Framework:
 
     name: str
     words: tuple[str, ...]
+    before: float | None = None
     profile: str
     source: str
     eager_profile: str | None = None
@@ -57,6 +63,7 @@ class Framework:
     dropout: bool = False
     sequence_parallel: bool = False
     recompute: str = "none"
+    virtual_stages: str = "one"
     gathers_logits: bool = False
     gpu_Gbps: float | None = None
     vocab: int = 50257
@@ -75,10 +82,26 @@ def _frameworks() -> tuple[Framework, ...]:
     return tuple(found)
 
 
-def framework_of(text: str) -> Framework:
-    """The framework that a free text names.
+def version_of(text: str) -> float | None:
+    """The release that a text names, as a number of year and month.
 
-    >>> framework_of("nemo (megatron-core)").profile
-    'nemo'
+    >>> version_of("NeMo 26.06.01"), version_of("")
+    (26.06, None)
     """
-    return next(item for item in _frameworks() if any(word in text for word in item.words))
+    found = re.search(r"\d+\.\d+", text)
+    return float(found.group()) if found is not None else None
+
+
+def framework_of(text: str, version: str = "") -> Framework:
+    """The framework that a free text names, in the habits of its version.
+
+    >>> framework_of("nemo (megatron-core)").profile, framework_of("nemo (megatron-core)", "nemo 24.05").profile
+    ('nemo', 'nemo-launcher')
+    """
+    release = version_of(version)
+    return next(
+        item
+        for item in _frameworks()
+        if any(word in text for word in item.words)
+        and (item.before is None or (release is not None and release < item.before))
+    )

@@ -16,7 +16,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -174,7 +174,16 @@ def parse_runs(raw: bytes, where: str) -> tuple[Run, ...]:
             f"{where}: column {missing[0]!r} is missing; a table of language models has micro_batch, dp, tp, pp, ..., "
             "one of benchmarks has batch_per_gpu (docs/accuracy.md lists the columns)"
         )
-    return tuple(read(row, line) for line, row in enumerate(rows, start=1))
+    return _with_carried_notes([read(row, line) for line, row in enumerate(rows, start=1)])
+
+
+def _with_carried_notes(runs: list[Run]) -> tuple[Run, ...]:
+    """Runs whose remark begins with + have what it says beside what the run above has."""
+    for number in range(1, len(runs)):
+        above, run = runs[number - 1], runs[number]
+        if run.notes.startswith("+") and run.table_id == above.table_id:
+            runs[number] = replace(run, notes=f"{above.notes} {run.notes}")
+    return tuple(runs)
 
 
 def _text(row: Mapping[str, str | None], column: str) -> str:

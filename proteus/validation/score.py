@@ -113,7 +113,7 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
     )
     if run.outcome == "error":
         return replace(measured, status=NO_MEASUREMENT, reason="the run failed for a reason other than memory")
-    if "unpacked" in run.notes and run.step_time_s is not None:
+    if "unpacked" in run.notes and "+packed" not in run.notes and run.step_time_s is not None:
         reason = "the rate leaves out the padding that the step computes"
         return replace(measured, status=NO_MEASUREMENT, reason=reason)
     if run.kind == "classic" and run.step_time_s is None:

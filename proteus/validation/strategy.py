@@ -8,7 +8,7 @@ from typing import Any
 
 from proteus.costs import profile as profiles
 from proteus.errors import StrategyError
-from proteus.validation.frameworks import Framework
+from proteus.validation.frameworks import Framework, version_of
 from proteus.validation.runs import Run
 
 #: precisions as tables write them
@@ -86,12 +86,8 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
 
 def is_graphed(run: Run, framework: Framework) -> bool:
     """Whether runs of this version and precision capture the whole step in a CUDA graph."""
-    version = re.search(r"\d+\.\d+", run.version)
-    return (
-        version is not None
-        and float(version.group()) >= framework.graphed_since
-        and run.precision == framework.graphed_precision
-    )
+    version = version_of(run.version)
+    return version is not None and version >= framework.graphed_since and run.precision == framework.graphed_precision
 
 
 def attention_of(run: Run, framework: Framework, base: profiles.Profile) -> str | None:
@@ -162,7 +158,7 @@ def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[di
     return found, ""
 
 
-def schedule_of(run: Run) -> tuple[str, int]:
+def schedule_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[str, int]:
     """(schedule, virtual stages).
 
     Raises
@@ -174,6 +170,9 @@ def schedule_of(run: Run) -> tuple[str, int]:
         return "1f1b", 1
     text = run.schedule.partition("(")[0].strip()
     virtual = run.virtual_stages or 1
+    if run.virtual_stages is None and not text and framework.virtual_stages == "most":
+        virtual = max(1, (run.layers or 1) // (run.pp or 1))
+        assumed.append("a virtual stage by layer")
     if text in ("", "none", "1f1b"):
         return ("interleaved", virtual) if virtual > 1 else ("1f1b", 1)
     if text not in _SCHEDULES:
@@ -222,7 +221,7 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
     if run.global_batch is None:
         raise StrategyError("the global batch is not stated")
     precision = precision_of(run, framework, assumed)
-    schedule, virtual = schedule_of(run)
+    schedule, virtual = schedule_of(run, framework, assumed)
     sequence_parallel = run.sequence_parallel
     if sequence_parallel is None:
         sequence_parallel = framework.sequence_parallel

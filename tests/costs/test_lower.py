@@ -121,3 +121,24 @@ def test_fp8_products_and_their_casts() -> None:
     assert cast.family is Family.MEMORY
     assert product.dtype == "fp8"
     assert precision.load("fp8").activation == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("model", "elements"),
+    # gate and value of twice the width in, its product out: fused 2 in + 1 out and 1 out + 2 x 2 in; else
+    # silu 1 + 1 and product 2 + 1, and backward 3 + 3 for both factors, 3 for silu, 2 + 2 to join their gradients
+    [
+        ("llama3-8b", {"megatron": (3, 5), "torch-eager": (5, 13)}),
+        ("gpt2", {"megatron": (2, 3), "torch-eager": (2, 3)}),
+    ],
+)
+def test_an_activation_of_several_kernels_moves_more(model: str, elements: dict[str, tuple[int, int]]) -> None:
+    op = next(op for block in zoo.load(model).blocks for op in block.ops if op.kind is OpKind.ACTIVATION)
+    sizes = at(op, batch=1)
+    out = 1
+    for dim in op.outputs[0].dims:
+        out *= sizes[dim]
+    for name, moved in elements.items():
+        for phase, count in zip((Phase.FORWARD, Phase.INPUT_GRAD), moved, strict=True):
+            found = works(op, sizes, phase, BF16, profile.load(name))
+            assert sum(work.bytes for work in found) == 2 * count * out

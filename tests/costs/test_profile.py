@@ -44,6 +44,12 @@ def test_host_time_counts_launches_once_per_op() -> None:
     assert eager.host_s(()) == 0.0
 
 
+def test_the_low_half_beside_the_parameter_is_enough() -> None:
+    whole, half = (profile.load(name).precision("bf16") for name in ("nemo", "nemo-launcher"))
+    assert whole.state_bytes("adam") - half.state_bytes("adam") == 2
+    assert profile.load("nemo-launcher").precision("fp32").master_bytes == 0.0
+
+
 def test_a_grouped_product_costs_the_host_by_expert() -> None:
     nemo = profile.load("nemo")
     one, many = (gemm(experts, 64, 64, 64, "bf16", 2.0, 2.0, grouped=True) for experts in (1, 16))

@@ -84,3 +84,10 @@ def test_shipped_rows_are_those_of_the_sources() -> None:
         times = {row["id"]: row["step_time_s"] for row in csv.DictReader(file) if row["step_time_s"]}
     shipped = {run.id: run.step_time_s for run in shipped_runs()}
     assert all(shipped[name] == pytest.approx(float(time_s)) for name, time_s in times.items())
+
+
+def test_a_remark_that_adds_holds_what_the_row_above_has() -> None:
+    runs = parse_runs(
+        table({"notes": "baseline"}, {"notes": "+packed"}, {"notes": "+compile"}, {"notes": "+x", "table_id": "b"}), "t"
+    )
+    assert [run.notes for run in runs] == ["baseline", "baseline +packed", "baseline +packed +compile", "+x"]

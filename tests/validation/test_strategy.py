@@ -15,7 +15,7 @@ from tests.validation.rows import table
 def recipe(**changes: str) -> tuple[dict[str, object], list[str]]:
     (run,) = parse_runs(table(dict(changes)), "t")
     assumed: list[str] = []
-    found, _ = recipe_of(run, framework_of(run.framework), assumed)
+    found, _ = recipe_of(run, framework_of(run.framework, run.version), assumed)
     return found, assumed
 
 
@@ -46,6 +46,15 @@ def test_schedules() -> None:
     assert recipe(**pipeline, pp_schedule="ZB-2p")[0]["schedule"] == "zb-h2"
     with pytest.raises(StrategyError, match="'zigzag' is not known"):
         recipe(**pipeline, pp_schedule="zigzag")
+
+
+def test_virtual_stages_are_the_most_where_that_is_the_habit() -> None:
+    pipeline = {"pp": "2", "dp": "2", "framework": "NeMo", "precision": "bf16"}
+    found, assumed = recipe(**pipeline, framework_version="NeMo 24.05")
+    assert (found["schedule"], found["virtual_stages"]) == ("interleaved", 4)  # eight layers, two stages
+    assert "a virtual stage by layer" in assumed
+    assert recipe(**pipeline, framework_version="NeMo 24.05", vpp="2")[0]["virtual_stages"] == 2
+    assert recipe(**pipeline, framework_version="NeMo 25.02")[0]["schedule"] == "1f1b"
 
 
 def test_kernels_change_the_profile() -> None:
