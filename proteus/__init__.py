@@ -21,6 +21,7 @@ from proteus.model import zoo as models
 from proteus.model.graph import Model
 from proteus.model.hf import from_hf
 from proteus.placement import Partial, Replicate, Shard
+from proteus.progress import Progress
 from proteus.search import search
 from proteus.simulate import simulate
 from proteus.strategy import Memory, StrategyTree
@@ -44,6 +45,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Partial",
+    "Progress",
     "ProteusError",
     "Replicate",
     "Shard",

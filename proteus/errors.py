@@ -7,7 +7,8 @@
     ├── ModelError       (ValueError)    the model graph or its config
     ├── TopologyError    (ValueError)    the cluster or a topology file
     ├── StrategyError    (ValueError)    the strategy tree, a degree, a schedule
-    └── SimulationError  (RuntimeError)  a task graph that cannot finish
+    ├── SimulationError  (RuntimeError)  a task graph that cannot finish
+    └── Stopped                          a simulation that somebody ended: no fault of the input
 
 A message says where (file and line, or tree path), which rule, the actual
 numbers, and what to change.  Inner code raises short; the public call adds
@@ -46,6 +47,10 @@ class StrategyError(ProteusError, ValueError):
 
 class SimulationError(ProteusError, RuntimeError):
     """A task graph that cannot finish."""
+
+
+class Stopped(ProteusError):
+    """A simulation that was ended by :meth:`proteus.Progress.stop`."""
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from proteus.cluster import Cluster
+from proteus.progress import Progress
 from proteus.strategy import StrategyTree
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def simulate(
     fold: bool = True,
     algorithm: str | None = None,
     calibration: Calibration | None = None,
+    progress: Progress | None = None,
 ) -> Result:
     """Simulate one training step.
 
@@ -45,11 +47,15 @@ def simulate(
         What was measured on the machine, such as :func:`proteus.adapters.profiling.profile`
         finds it; it beats the cost models.  None takes the cluster's own
         (:meth:`Cluster.calibrate`).
+    progress
+        Tells another thread how far the simulation is, and lets it stop it.
 
     Raises
     ------
     StrategyError, TopologyError
         The strategy does not fit the cluster, or says something impossible.
+    Stopped
+        It was stopped by `progress`.
 
     Examples
     --------
@@ -66,10 +72,17 @@ def simulate(
     begin = time.perf_counter()
     calibration = calibration if calibration is not None else cluster.calibration
     graph = compile_tree(
-        tree, cluster, fold=fold, sharing=sharing, overlap=overlap, algorithm=algorithm, calibration=calibration
+        tree,
+        cluster,
+        fold=fold,
+        sharing=sharing,
+        overlap=overlap,
+        algorithm=algorithm,
+        calibration=calibration,
+        progress=progress,
     )
     compiled = time.perf_counter()
-    timeline = play(graph.tasks, describe=graph.describe)
+    timeline = play(graph.tasks, describe=graph.describe, progress=progress)
     done = time.perf_counter()
     timings = Timings(
         compile_s=compiled - begin, simulate_s=done - compiled, tasks=graph.num_tasks, tasks_run=graph.tasks.num_tasks

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "proteus"
 
 ORDER = (
-    "errors", "units", "identity", "files", "mesh", "placement",
+    "errors", "progress", "units", "identity", "files", "mesh", "placement",
     "model", "cluster", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "search", "validation", "adapters", "cli",
 )  # fmt: skip

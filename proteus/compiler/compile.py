@@ -30,6 +30,7 @@ from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
 from proteus.identity import Keyed
 from proteus.placement import Shard
+from proteus.progress import Progress
 from proteus.strategy.config import Memory, Training
 from proteus.strategy.schedule import parse_grid, plan, validate
 from proteus.strategy.schedules.plan import Plan
@@ -45,6 +46,7 @@ def compile_tree(
     overlap: bool = True,
     algorithm: str | None = None,
     calibration: Calibration | None = None,
+    progress: Progress | None = None,
 ) -> ExecutionGraph:
     """Compile a strategy for a cluster.
 
@@ -60,6 +62,8 @@ def compile_tree(
         Force a collective algorithm, e.g. ``ring`` or ``tree/ll128``.
     calibration
         What was measured on the machine; it beats the cost models.
+    progress
+        May stop it between two passes.
 
     Raises
     ------
@@ -81,12 +85,16 @@ def compile_tree(
         fused_attention=profile.flash,
         regathers=profile.regathers,
     )
+    progress = progress or Progress()
+    progress.check()
     schedule = schedule_of(tree)
     is_split = frozenset(int(c) for c in np.flatnonzero(schedule.is_split))
     planner = RankPlanner(chunks, tree.training, precision, profile, is_split, _tied(chunks, precision))
     plans, comms = share_rows([planner.plan(rank, *schedule.columns(rank)) for rank in range(schedule.num_ranks)])
+    progress.check()
     static = tuple(_static(_own(chunks, rank), tree.training, precision) for rank in range(len(plans)))
     emitter = Emitter(tree, cluster, chunks, schedule, plans, comms, precision, profile, algorithm, calibration)
+    progress.check()
     return emitter.graph(static, fold=fold, sharing=sharing, overlap=overlap)
 
 

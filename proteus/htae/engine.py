@@ -15,12 +15,19 @@ from proteus.htae.build import GraphBuilder
 from proteus.htae.tasks import TaskGraph, Timeline
 from proteus.htae.validate import explain_stuck, validate
 from proteus.htae.world import build_world
+from proteus.progress import Progress
 
 #: the compiled function with what numba knows of it
 _dispatcher: Any = kernel.play_world
 
 
-def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str] = str) -> Timeline:
+def play(
+    graph: TaskGraph,
+    record: bool = True,
+    *,
+    describe: Callable[[int], str] = str,
+    progress: Progress | None = None,
+) -> Timeline:
     """Play all tasks of `graph` and return when each ran.
 
     Parameters
@@ -32,12 +39,16 @@ def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str
         :mod:`proteus.htae.usage` read.  A run without it is faster.
     describe
         Names a task in the message of an error.
+    progress
+        Is told how many tasks have ended, and may stop the play.
 
     Raises
     ------
     SimulationError
         The graph is malformed, or it cannot finish; the message names the
         tasks that wait for each other.
+    Stopped
+        It was stopped by `progress`.
 
     Examples
     --------
@@ -50,11 +61,15 @@ def play(graph: TaskGraph, record: bool = True, *, describe: Callable[[int], str
     [2.0, 2.0]
     """
     validate(graph, describe)
-    world = build_world(graph, record)
+    progress = progress or Progress()
+    progress.check()
+    progress.begin(graph.num_tasks)
+    world = build_world(graph, record, progress.signal)
     while not kernel.play_world(world):
         log = np.empty(2 * len(world.log), world.log.dtype)
         log[: len(world.log)] = world.log
         world = world._replace(log=log)
+    progress.check()
     start_s, end_s = world.tasks["start_s"].copy(), world.tasks["end_s"].copy()
     if not end_s.max(initial=0.0) < np.inf:
         raise SimulationError(explain_stuck(graph, world.tasks["waits"] == 0, end_s, describe))

@@ -24,6 +24,7 @@ from numba.extending import intrinsic
 from proteus.htae.compiled import inline, quick
 from proteus.htae.tasks import TaskKind
 from proteus.htae.world import World
+from proteus.progress import ENDED, STOP
 
 _INF = np.inf
 _COMPUTE, _HOST = int(TaskKind.COMPUTE), int(TaskKind.HOST)
@@ -275,6 +276,7 @@ def end_task(w: World, slot: int, now: float) -> None:
     w.slots[slot].phase = _IDLE
     task = w.tasks[w.slots[slot].task]
     task.end_s = now
+    w.signal[ENDED] += 1
     for i in range(task.on, task.on_end):
         stream = w.streams[w.on[i]]
         stream.place += 1
@@ -453,9 +455,9 @@ def rate_flows(w: World, seed: int, now: float) -> None:
 
 @quick
 def play_world(w: World) -> bool:
-    """Play until nothing happens any more; False when the log has no room for another instant."""
+    """Play until nothing happens any more, or it is stopped; False when the log has no room for another instant."""
     clock = w.clock[0]
-    while clock.now_s < _INF:
+    while clock.now_s < _INF and w.signal[STOP] == 0:
         now = clock.now_s
         if len(w.log) > 0 and clock.log_size + len(w.slots) > len(w.log):
             return False

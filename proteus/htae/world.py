@@ -73,9 +73,10 @@ class World(NamedTuple):
     bracket: np.ndarray  # MATCH: the tournament, its leaves in the second half
     log: np.ndarray  # ENTRY
     clock: np.ndarray  # CLOCK, one record: where the play stands
+    signal: np.ndarray  # int64: of :class:`proteus.progress.Progress`, which other threads read and write
 
 
-def build_world(graph: TaskGraph, record: bool) -> World:
+def build_world(graph: TaskGraph, record: bool, signal: np.ndarray) -> World:
     """The records that the kernel plays on, at time zero."""
     num_streams, num_links = graph.num_streams, len(graph.link_capacity_Bps)
     num_devices = int(graph.stream_device.max()) + 1 if num_streams else 0
@@ -140,6 +141,7 @@ def build_world(graph: TaskGraph, record: bool) -> World:
         bracket=empty_bracket(num_slots),
         log=np.empty(2 * num_slots + 1024 if record else 0, ENTRY),
         clock=np.zeros(1, CLOCK),
+        signal=signal,
     )
 
 

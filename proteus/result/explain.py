@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from proteus.progress import Progress
 from proteus.result.ladder import Rung, ladder, to_the_bit
 from proteus.result.levers import Lever, levers
 from proteus.units import format_seconds
@@ -113,7 +114,7 @@ class Explanation:
         return {"text/plain": str(self), "text/html": table}
 
 
-def explain(result: Result, *, sensitivities: bool = False) -> Explanation:
+def explain(result: Result, *, sensitivities: bool = False, progress: Progress | None = None) -> Explanation:
     """The ladder of a result.
 
     Parameters
@@ -121,6 +122,8 @@ def explain(result: Result, *, sensitivities: bool = False) -> Explanation:
     sensitivities
         Also simulate the step on better machines, one for each kind of
         resource; takes about as many simulations.
+    progress
+        May stop these simulations.
     """
     step_s = result.step_time_s
     return Explanation(
@@ -128,7 +131,7 @@ def explain(result: Result, *, sensitivities: bool = False) -> Explanation:
         steps=to_the_bit(ladder(result), step_s),
         exposed_by_node=exposed_by_node(result),
         path_by_kind=tuple(result.critical_path.seconds_by_kind().items()),
-        levers=levers(result.graph, step_s) if sensitivities else (),
+        levers=levers(result.graph, step_s, progress) if sensitivities else (),
     )
 
 

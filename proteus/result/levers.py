@@ -16,6 +16,7 @@ from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
 from proteus.htae.engine import play
 from proteus.htae.tasks import TaskGraph, TaskKind
+from proteus.progress import Progress
 
 #: how much better a resource becomes
 FACTOR = 2.0
@@ -31,7 +32,7 @@ class Lever:
     note: str = ""
 
 
-def levers(graph: ExecutionGraph, step_time_s: float) -> tuple[Lever, ...]:
+def levers(graph: ExecutionGraph, step_time_s: float, progress: Progress | None = None) -> tuple[Lever, ...]:
     """The step on better machines, the most useful first."""
     tasks = graph.tasks
     improved = [
@@ -53,7 +54,7 @@ def levers(graph: ExecutionGraph, step_time_s: float) -> tuple[Lever, ...]:
             )
     found = []
     for label, better, note in improved:
-        took_s = play(better, record=False).makespan_s
+        took_s = play(better, record=False, progress=progress).makespan_s
         found.append(Lever(label=label, step_time_s=took_s, gain_s=step_time_s - took_s, note=note))
     return tuple(sorted(found, key=lambda lever: (-lever.gain_s, lever.label)))
 

@@ -17,6 +17,7 @@ from proteus.htae import usage
 from proteus.htae.tasks import Timeline
 from proteus.htae.usage import Steps
 from proteus.model.graph import Model
+from proteus.progress import Progress
 from proteus.result.memory import MemorySteps, NodeMemory, memory_by_node, memory_over_time
 from proteus.result.metrics import DeviceTimes, DeviceUse, device_times, device_uses
 from proteus.result.path import CriticalPath, critical_path
@@ -267,7 +268,7 @@ class Result:
             "assumptions": self.assumptions,
         }
 
-    def explain(self, *, sensitivities: bool = False) -> Explanation:
+    def explain(self, *, sensitivities: bool = False, progress: Progress | None = None) -> Explanation:
         """Why the step takes as long as it does, as a ladder that adds up to it.
 
         Parameters
@@ -275,10 +276,12 @@ class Result:
         sensitivities
             Also simulate better machines: faster links of each kind, faster
             compute, no launch overhead.  Takes several simulations.
+        progress
+            May stop these simulations.
         """
         from proteus.result.explain import explain
 
-        return explain(self, sensitivities=sensitivities)
+        return explain(self, sensitivities=sensitivities, progress=progress)
 
     def to_chrome_trace(self, path: str | Path) -> None:
         """Write a trace that Perfetto opens (.json or .json.gz)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -121,12 +122,12 @@ def test_stale_requests_are_never_run(small_tree: pt.StrategyTree, box: pt.Clust
     gate, begun = threading.Event(), threading.Event()
     waits = False
 
-    def slow(tree: pt.StrategyTree, cluster: pt.Cluster) -> Result:
+    def slow(tree: pt.StrategyTree, cluster: pt.Cluster, progress: pt.Progress | None = None) -> Result:
         if waits:
             begun.set()
             gate.wait(20)
         ran.append(dict(tree.mesh.axes).get("tp", 1))
-        return pt.simulate(tree, cluster)
+        return pt.simulate(tree, cluster, progress=progress)
 
     async def play() -> Session:
         nonlocal waits
@@ -169,6 +170,51 @@ def test_stop_keeps_what_is_shown(session: Session) -> None:
     before = session.outcome
     asyncio.run(play())
     assert session.outcome is before and not session.busy
+
+
+def test_a_running_simulation_is_followed_and_stopped(small_tree: pt.StrategyTree, box: pt.Cluster) -> None:
+    """The engine itself is told: the thread is free for the next change at once."""
+    ended: list[bool] = []
+
+    def endless(tree: pt.StrategyTree, cluster: pt.Cluster, progress: pt.Progress | None = None) -> Result:
+        if progress is None:
+            return pt.simulate(tree, cluster)
+        progress.begin(4)
+        progress.signal[1] = 1
+        try:
+            while True:
+                progress.check()
+                time.sleep(0.001)
+        finally:
+            ended.append(True)
+
+    async def play() -> None:
+        session.request(tp=4)
+        while not session.progress:
+            await asyncio.sleep(0.01)
+        assert session.busy and session.progress == 0.25
+        session.stop()
+        while not ended:
+            await asyncio.sleep(0.01)
+
+    session = Session(small_tree, box, simulate=endless)
+    asyncio.run(play())
+    assert not session.busy and session.settings.tp == 2
+
+
+def test_a_change_ends_the_search_for_suggestions(session: Session) -> None:
+    async def play() -> None:
+        session.request_suggestions()
+        session.request(tp=4)
+        while session.busy:
+            await asyncio.sleep(0.01)
+        session.request_suggestions()
+        while not session.suggestions:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(play())
+    shown = session.suggestions
+    assert session.suggest() == shown  # those of now, not of before the change
 
 
 def test_save_and_load(session: Session, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ class Headline(anywidget.AnyWidget):
             "pin": True,
             "pinned": session.pinned is not None,
             "stop": session.busy,
+            "progress": round(session.progress, 3),
         }
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:

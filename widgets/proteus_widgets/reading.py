@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 MOST_ARROWS = 12
 
 
+def prepare(result: Result) -> None:
+    """Work out what every view asks first: a thread does it while the kernel answers."""
+    if len(result.spans):
+        _ = result.devices, result.memory_over_time, result.link_utilisation
+
+
 def busy_by_device(result: Result) -> dict[int, float]:
     """Share of the step that each device computes; what folding left out is as its representative."""
     busy = {times.device: times.busy_s / result.step_time_s for times in result.devices}

@@ -17,14 +17,15 @@ import traitlets as t
 
 import proteus as pt
 from proteus.cluster import Cluster
-from proteus.errors import InputError, ProteusError, context, unknown
+from proteus.errors import InputError, ProteusError, Stopped, context, unknown
 from proteus.model.graph import Model
+from proteus.progress import Progress
 from proteus.strategy import NodeConfig, StrategyTree, TreeRow
 from proteus_widgets import saved
 from proteus_widgets.editors import edited
 from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.options import Option, possible, repair
-from proteus_widgets.reading import first_link
+from proteus_widgets.reading import first_link, prepare
 from proteus_widgets.selection import NOTHING, Lit, Selection, light
 from proteus_widgets.settings import Settings, apply_edit, edits_of, follow, model_of, settings_of, tree_for
 from proteus_widgets.suggest import Suggestion, suggest
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 #: steps that undo goes back
 HISTORY = 200
+#: how often a simulation that runs is looked at [s]
+TICK_S = 0.1
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ class Session(t.HasTraits):
     cluster
         Where it runs.
     simulate
-        ``(tree, cluster) -> Result``; :func:`proteus.simulate` by default.
+        ``(tree, cluster, progress=...) -> Result``; :func:`proteus.simulate` by default.
     moment
         What the user asked for, where that is known already; else read off the tree.
 
@@ -80,19 +83,21 @@ class Session(t.HasTraits):
     lit = t.Instance(Lit)
     error = t.Unicode("")
     busy = t.Bool(False)
+    progress = t.Float(0.0, help="share of the tasks that the running simulation has played")
 
     def __init__(
         self,
         tree: StrategyTree,
         cluster: Cluster,
         *,
-        simulate: Callable[[StrategyTree, Cluster], Result] | None = None,
+        simulate: Callable[..., Result] | None = None,
         moment: Moment | None = None,
     ) -> None:
         super().__init__(lit=NOTHING)
         self._simulate = simulate or pt.simulate
         self._history = _History()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._running: list[Progress] = []
         self._generation = 0
         settings = settings_of(tree)
         self._wanted = moment = moment or Moment(
@@ -195,8 +200,8 @@ class Session(t.HasTraits):
         return bool(self._history.future)
 
     def stop(self) -> None:
-        """Forget the runs that have not ended; what is shown stays."""
-        self._generation += 1
+        """End the runs that have not ended; what is shown stays."""
+        self._overtake()
         self._wanted = self.moment
         self.busy = False
 
@@ -234,18 +239,34 @@ class Session(t.HasTraits):
 
     # -- running
 
-    def _run(self, moment: Moment) -> Outcome:
+    def _overtake(self) -> Progress:
+        """End what runs, suggestions too; the progress of what comes instead."""
+        self._generation += 1
+        for progress in self._running:
+            progress.stop()
+        self._running = [Progress()]
+        return self._running[0]
+
+    def _submit(self, pool: str, work: Callable[[], None]) -> None:
+        """Have a thread of its own do the changes, and another one seek advice."""
+        if pool not in self._pools:
+            self._pools[pool] = ThreadPoolExecutor(1, thread_name_prefix=f"proteus-{pool}")
+        self._pools[pool].submit(work)
+
+    def _run(self, moment: Moment, progress: Progress | None = None) -> Outcome:
         tree, notes = tree_for(moment.model, moment.settings, moment.edits)
         if tree.num_devices > moment.cluster.num_devices:
             raise InputError(f"needs {tree.num_devices} GPUs, the cluster has {moment.cluster.num_devices}")
-        return self._finish(moment, tree, tuple(notes))
+        return self._finish(moment, tree, tuple(notes), progress)
 
-    def _finish(self, moment: Moment, tree: StrategyTree, notes: tuple[str, ...]) -> Outcome:
-        result = self._simulate(tree, moment.cluster)
+    def _finish(
+        self, moment: Moment, tree: StrategyTree, notes: tuple[str, ...], progress: Progress | None = None
+    ) -> Outcome:
+        result = self._simulate(tree, moment.cluster, progress=progress)
         return Outcome(moment=moment, tree=tree, result=result, rows=tuple(tree.rows()), notes=notes)
 
     def _now(self, change: Callable[[Moment], Moment]) -> bool:
-        self._generation += 1
+        self._overtake()
         try:
             outcome = self._run(change(self.moment))
         except ProteusError as error:
@@ -267,17 +288,24 @@ class Session(t.HasTraits):
             self._fail(error)
             return
         self._wanted = wanted
-        self._generation += 1
-        self.busy = True
-        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="proteus-session")
-        self._pool.submit(self._work, loop, self._generation, wanted)
+        progress, generation = self._overtake(), self._generation
+        self.busy, self.progress = True, 0.0
+        self._submit("change", lambda: self._work(loop, generation, wanted, progress))
+        loop.call_later(TICK_S, self._tick, loop, progress)
 
-    def _work(self, loop: asyncio.AbstractEventLoop, generation: int, moment: Moment) -> None:
+    def _tick(self, loop: asyncio.AbstractEventLoop, progress: Progress) -> None:
+        """Look how far the run is, again and again until another one has taken its place."""
+        if self.busy and progress in self._running:
+            self.progress = progress.fraction
+            loop.call_later(TICK_S, self._tick, loop, progress)
+
+    def _work(self, loop: asyncio.AbstractEventLoop, generation: int, moment: Moment, progress: Progress) -> None:
         if generation != self._generation:
             return  # a newer request waits behind this one
         outcome: Outcome | BaseException
         try:
-            outcome = self._run(moment)
+            outcome = self._run(moment, progress)
+            prepare(outcome.result)
         except Exception as error:
             outcome = error
         loop.call_soon_threadsafe(self._deliver, generation, outcome)
@@ -298,7 +326,7 @@ class Session(t.HasTraits):
     def _travel(self, source: list[Moment], target: list[Moment]) -> bool:
         if not source:
             return False
-        self._generation += 1
+        self._overtake()
         try:
             outcome = self._run(source[-1])
         except ProteusError as error:
@@ -341,12 +369,15 @@ class Session(t.HasTraits):
         except RuntimeError:
             self.suggest()
             return
-        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="proteus-session")
-        outcome, generation = self._last, self._generation
+        outcome, generation, progress = self._last, self._generation, Progress()
+        self._running.append(progress)
 
         def work() -> None:
-            levers = outcome.result.explain(sensitivities=True).levers
-            found = suggest(outcome, self._run, lambda: generation != self._generation)
+            try:
+                levers = outcome.result.explain(sensitivities=True, progress=progress).levers
+                found = suggest(outcome, lambda moment: self._run(moment, progress))
+            except Stopped:
+                return
             loop.call_soon_threadsafe(deliver, levers, found)
 
         def deliver(levers: tuple[Lever, ...], found: tuple[Suggestion, ...]) -> None:
@@ -354,7 +385,7 @@ class Session(t.HasTraits):
                 with self.hold_trait_notifications():
                     self.levers, self.suggestions = levers, found
 
-        self._pool.submit(work)
+        self._submit("advice", work)
 
     # -- selection
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from proteus.errors import ProteusError
+from proteus.errors import ProteusError, Stopped
 from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.options import possible
 from proteus_widgets.settings import Settings, follow
@@ -65,16 +65,15 @@ def describe(now: Settings, then: Settings) -> str:
 def suggest(
     outcome: Outcome,
     run: Callable[[Moment], Outcome],
-    is_stale: Callable[[], bool] = lambda: False,
 ) -> tuple[Suggestion, ...]:
-    """The most useful changes, best first."""
+    """The most useful changes, best first; :class:`proteus.errors.Stopped` of a run ends the search."""
     moment = outcome.moment
     found = []
     for settings in neighbours(moment):
-        if is_stale():
-            return ()
         try:
             result = run(replace(moment, settings=settings)).result
+        except Stopped:
+            raise
         except ProteusError:
             continue
         gain = 1.0 - outcome.result.samples_per_s / result.samples_per_s

@@ -19,7 +19,7 @@ from proteus_widgets.selection import Lit, describe_span
 from proteus_widgets.tracks import MemoryTrack
 
 #: pixels and lanes of the first level of detail, before the browser has told its own
-FIRST_PIXELS, FIRST_LANES = 2400, 96
+FIRST_PIXELS, FIRST_LANES = 1200, 32
 MOST_PIXELS = 20_000
 ZOOMED = 0.99  # a view of less than this share of the step is a chosen place
 
@@ -100,7 +100,7 @@ class Timeline(anywidget.AnyWidget):
             "total": len(spans),
             "show": self._shows,
             "has_critical": critical is not None,
-            "kinds_present": np.unique(spans.kind).tolist(),
+            "kinds_present": np.flatnonzero(np.bincount(spans.kind)).tolist(),
             "memory": [track.message() for track in memory],
             "members": {str(device): list(ranks) for device, ranks in (members or {}).items() if len(ranks) > 1},
         }

@@ -92,6 +92,7 @@ class Workbench(w.VBox):
         session.observe(self._outcome, "outcome")
         session.observe(self._lit, "lit")
         session.observe(self._said, ["error", "busy"])
+        session.observe(lambda _: self.headline.state(), "progress")
         session.observe(self._pinned, "pinned")
         self.tabs.observe(lambda _: self._tab(), "selected_index")
         self._outcome()

@@ -21,7 +21,8 @@ function render({ model, el }) {
     stop: action("stop", "Stop", "Stop the simulation that is running"),
   };
   const busy = h("span", { class: "pt-busy", role: "status" });
-  const bar = h("div", { class: "pt-actions", role: "group", "aria-label": "Session" }, busy, ...Object.values(buttons));
+  const share = h("progress", { class: "pt-progress", max: 1, "aria-label": "Share of the step that is simulated" });
+  const bar = h("div", { class: "pt-actions", role: "group", "aria-label": "Session" }, busy, share, ...Object.values(buttons));
   el.append(list, bar);
   const load = () => {
     list.replaceChildren(...model.get("metrics").map(metric));
@@ -33,6 +34,9 @@ function render({ model, el }) {
     buttons.stop.hidden = !can.stop;
     buttons.pin.setAttribute("aria-pressed", String(Boolean(can.pinned)));
     busy.textContent = can.stop ? "simulating…" : "";
+    share.hidden = !can.stop;
+    if (can.progress) share.value = can.progress; // without a value it says that something goes on
+    else share.removeAttribute("value");
   };
   const unwatch = watch(model, { metrics: load, can: state });
   load();
