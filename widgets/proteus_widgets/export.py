@@ -47,7 +47,7 @@ PAGE = """<!doctype html>
 </head>
 <body>
 <header><h1>{title}</h1><p>{subtitle}</p></header>
-<main>
+<main class="pt-workbench">
 <table class="report-numbers"><thead><tr>{labels}</tr></thead><tbody><tr>{values}</tr></tbody></table>
 <div class="report-row"><div id="tree"></div><div id="topology"></div></div>
 <div id="timeline"></div>

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 OWNERS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY)
 MOST_DEVICES = 64  # more rows than this cannot be told apart
+LEGEND_COLUMNS = 4  # a chart may be as narrow as 440 pixels
 MS = 1e3
 TERA = 1e12
 #: diameters of the operators in the roofline [px]: the least, and what is added for all the time of the step
@@ -188,3 +189,4 @@ def _legend_outside(plot: Figure) -> None:
     legend = plot.legend[0]
     plot.add_layout(legend, "below")
     legend.orientation = "horizontal"
+    legend.ncols = LEGEND_COLUMNS

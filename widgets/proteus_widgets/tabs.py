@@ -37,6 +37,8 @@ class Tabs(w.VBox):
         self.panels = tuple(panels.values())
         self.bar = TabBar(titles=list(panels))
         super().__init__([self.bar, *self.panels])
+        for box in (self, *self.panels):  # as high as what they hold: the page scrolls, not a box in it
+            box.layout.overflow, box.layout.flex = "visible", "0 0 auto"
         t.link((self.bar, "selected"), (self, "selected_index"))
         self.observe(self._turn, "selected_index")
         self._turn()
