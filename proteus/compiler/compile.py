@@ -1,7 +1,7 @@
 """From a strategy tree and a cluster to the execution graph.
 
 chain      configs propagated; block programs with collectives and backward
-rank_plan  steps of every pipeline rank, in program order
+planner    steps of every pipeline rank, in program order
 relations  groups, algorithms, flows over the links
 fold       classes of ranks, links and groups
 emit       columns of tasks for the representatives
@@ -20,7 +20,8 @@ from proteus.compiler.emit import Emitter
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import StaticMemory, static_memory
-from proteus.compiler.rank_plan import RankPlanner, Tied, share_rows
+from proteus.compiler.planner import RankPlanner, Tied
+from proteus.compiler.rank_plan import share_rows
 from proteus.compiler.relations import paired_ranks
 from proteus.compiler.state import ParameterState, states
 from proteus.compiler.tables import CommRow

@@ -16,8 +16,8 @@ from proteus.compiler.steps import PORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopySteps:
-    """The steps of one copy of a block in one phase, already numbered.
+class PhaseSteps:
+    """Steps in program order, already numbered.
 
     Parameters
     ----------
@@ -31,10 +31,6 @@ class CopySteps:
         int[edges, 2]: (waits for, step); PORT stands for what was handed over.
     outputs
         Steps that make what is handed on; PORT where it passes through.
-    brought
-        Steps that bring parameters or activations before the computation.
-    reduction
-        Last step that reduces gradients, or -1.
     alloc_bytes, free_bytes
         float64[steps]: memory taken when a step starts, given back when it ends.
     """
@@ -44,14 +40,28 @@ class CopySteps:
     part: np.ndarray
     edges: np.ndarray
     outputs: tuple[int, ...]
-    brought: tuple[int, ...]
-    reduction: int
     alloc_bytes: np.ndarray
     free_bytes: np.ndarray
 
     @property
     def num_steps(self) -> int:
         return len(self.is_comm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySteps(PhaseSteps):
+    """The steps of one copy of a block in one phase.
+
+    Parameters
+    ----------
+    brought
+        Steps that bring parameters or activations before the computation.
+    reduction
+        Last step that reduces gradients, or -1.
+    """
+
+    brought: tuple[int, ...]
+    reduction: int
 
     @property
     def last_compute(self) -> int:
@@ -60,8 +70,8 @@ class CopySteps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkPhase:
-    """The steps of one phase of a chunk for one micro-batch.
+class ChunkPhase(PhaseSteps):
+    """The steps of one phase of a chunk for one micro-batch; no edge and no output is a PORT any more.
 
     Parameters
     ----------
@@ -69,35 +79,17 @@ class ChunkPhase:
         int32[steps]: number of the link in the chunk, number of its copy.
     waits
         Steps that wait for what the chunk before hands over.
-    outputs
-        Steps that make what is handed to the next chunk.
     copy_last
         int64[links][copies]: last compute step of every copy, by link.
     last_reduction
         Last step that reduces gradients, or -1.
     """
 
-    is_comm: np.ndarray
-    ref: np.ndarray
-    part: np.ndarray
     link: np.ndarray
     copy: np.ndarray
-    edges: np.ndarray
     waits: np.ndarray
-    outputs: tuple[int, ...]
     copy_last: tuple[np.ndarray, ...]
     last_reduction: int
-    alloc_bytes: np.ndarray
-    free_bytes: np.ndarray
-
-    @property
-    def num_steps(self) -> int:
-        return len(self.is_comm)
-
-    @property
-    def last_compute(self) -> int:
-        found = np.flatnonzero(~self.is_comm)
-        return int(found[-1]) if len(found) else -1
 
 
 def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) -> ChunkPhase:

@@ -13,6 +13,7 @@ from proteus.costs.work import Work
 from proteus.mesh import Mesh
 
 if TYPE_CHECKING:
+    from proteus.compiler.chain import Link
     from proteus.compiler.relations import Groups
 
 _COMM_SPAN = {
@@ -38,6 +39,11 @@ _COMPUTE_SPAN = {
 Node = tuple[str, str]
 #: the whole model
 ROOT: Node = ("", "")
+
+
+def block_node(link: Link) -> Node:
+    """The line of a run of equal blocks."""
+    return (link.run.path, "")
 
 
 class HostCopy(StrEnum):

@@ -1,0 +1,285 @@
+"""Fifth pass: the plan of every pipeline rank.
+
+The steps of an action are the chunk's phase, placed with numpy once per
+micro-batch; no Python loop runs over micro-batches or layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from proteus.compiler.chain import Chunk
+from proteus.compiler.copy_steps import CopyPlanner
+from proteus.compiler.gradients import Pending, last_reduction, reduce_gradients
+from proteus.compiler.host_copies import there_and_back, update_on_host
+from proteus.compiler.kinds import SpanKind
+from proteus.compiler.offload import on_host
+from proteus.compiler.phases import ChunkPhase, concatenate
+from proteus.compiler.plan_columns import PlanColumns, StepWriter, by_target, stream_steps
+from proteus.compiler.rank_plan import NONE, RankPlan
+from proteus.compiler.state import ParameterState, StateMove, is_held, states, updated
+from proteus.compiler.steps import phases, runs_weights_apart
+from proteus.compiler.tables import ROOT, CommRow, OpRow, Tables, block_node
+from proteus.costs.optimizer import optimizer_works
+from proteus.costs.precision import Precision
+from proteus.costs.profile import Profile
+from proteus.identity import Keyed
+from proteus.strategy.config import Training
+from proteus.strategy.schedules.plan import B, F, W
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tied:
+    """A parameter that two pipeline ranks both hold: their gradients are added up.
+
+    `items` are (chunk, link, copy, parameter) on each of the two.
+    """
+
+    ranks: tuple[int, int]
+    comm: CommRow
+    items: tuple[tuple[int, int, int, ParameterState], ...]
+
+
+class RankPlanner:
+    """Plans the ranks of one tree."""
+
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        training: Training,
+        precision: Precision,
+        profile: Profile,
+        is_split: frozenset[int],
+        tied: Sequence[Tied] = (),
+    ) -> None:
+        self.chunks = chunks
+        self.training = training
+        self.precision = precision
+        self.profile = profile
+        self.is_split = is_split
+        self.tied = tied
+
+    def plan(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
+        """The plan of pipeline rank `rank`, whose actions are given in columns; remembered."""
+        own = [c for c in self.chunks if c.rank == rank]
+        key = Keyed(
+            self,
+            tuple(c.key for c in own),
+            self.training,
+            self.precision,
+            self.profile,
+            frozenset(c.index for c in own) & self.is_split,
+            tuple(tied.comm for tied in self.tied if rank in tied.ranks),
+        )
+        return _planned(key, rank, *(Keyed(column, column.tobytes()) for column in (chunk, kind, micro)))
+
+    def make(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
+        """The plan, made anew."""
+        tables = self.tables = Tables()
+        own = [c for c in self.chunks if c.rank == rank]
+        made = {(c.index, k): self._phase(c, k, tables) for c in own for k in (F, B, W)}
+        before = StepWriter()
+        gathers = self._gather_before(own, before)
+        lengths = np.zeros(len(kind), np.int64)
+        for (index, k), phase in made.items():
+            lengths[(chunk == index) & (kind == k)] = phase.num_steps
+        starts = len(before.ref) + np.concatenate([[0], np.cumsum(lengths)])
+        total = int(starts[-1])
+        columns = PlanColumns(total)
+        columns.head(before)
+        edges: list[np.ndarray] = [np.array(before.edges, np.int64).reshape(-1, 2)]
+        outs, ins, nexts, firsts = {}, {}, {}, {}
+        for (index, k), phase in made.items():
+            at = np.flatnonzero((chunk == index) & (kind == k))
+            if not len(at) or not phase.num_steps:
+                continue
+            order = at[np.argsort(micro[at], kind="stable")]
+            first = firsts[(index, k)] = starts[order]
+            columns.place(phase, first, index, k)
+            edges.append((first[:, None, None] + phase.edges[None]).reshape(-1, 2))
+            outs[(index, k)] = first[:, None] + np.array(phase.outputs, np.int64)[None, :]
+            ins[(index, k)] = first[:, None] + phase.waits[None, :]
+            after = starts[order + 1]
+            nexts[(index, k)] = np.where(after < total, after, -1)
+        edges.extend(_after_the_backward(made, firsts, columns.is_comm))
+        edges.extend(there_and_back(tables, own, made, firsts))
+        edges.extend(self._parameter_edges(gathers, made, starts, chunk, kind))
+        tail = StepWriter(base=total)
+        step = self._finish(own, made, starts, chunk, kind, tail, tables)
+        columns.tail(tail)
+        edges.append(np.array(tail.edges, np.int64).reshape(-1, 2))
+        return RankPlan(
+            rank=rank,
+            is_comm=columns.is_comm,
+            ref=columns.ref,
+            row=np.where(columns.is_comm, columns.ref, columns.ref + len(tables.comms)),
+            chunk=columns.chunk,
+            link=columns.link,
+            copy=columns.copy,
+            micro_batch=columns.micro,
+            phase=columns.phase,
+            part=columns.part,
+            edges=by_target(np.concatenate(edges)),
+            alloc_bytes=columns.alloc,
+            free_bytes=columns.free,
+            sends_out=outs,
+            sends_in=ins,
+            action_next=nexts,
+            segments=tables.segments,
+            comms=tuple(tables.comms),
+            comm_counts=np.bincount(columns.ref[columns.is_comm], minlength=len(tables.comms)),
+            stream_steps=stream_steps(columns.is_comm, columns.ref, tables.comms),
+            rows=np.arange(len(tables.comms), dtype=np.int32),
+            moves={**before.moves, **tail.moves},
+            optimizer_step=step,
+        )
+
+    # -- phases ------------------------------------------------------------
+
+    def _phase(self, chunk: Chunk, kind: int, tables: Tables) -> ChunkPhase:
+        copies = CopyPlanner(tables=tables, precision=self.precision, profile=self.profile)
+        is_split = chunk.index in self.is_split
+        templates = []
+        for link in chunk.links:
+            phase, apart = phases(link.program, is_split)[kind], runs_weights_apart(link.program, is_split)
+            templates.append((copies.steps(link, phase, kind, apart), link.count))
+        return concatenate(templates, is_reversed=kind != F)
+
+    def _gather_before(self, own: Sequence[Chunk], writer: StepWriter) -> dict[tuple[int, int], list[int]]:
+        """Parameters gathered beside the first forward; (chunk, link) → steps."""
+        found: dict[tuple[int, int], list[int]] = {}
+        if not self.training.overlap_parameters:
+            return found
+        for chunk in own:
+            for number in range(len(chunk.links)):
+                for row, move in self._updated_rows(chunk, number):
+                    step = writer.add(True, self.tables.comm(row), [], chunk.index, move)
+                    found.setdefault((chunk.index, number), []).append(step)
+        return found
+
+    def _updated_rows(self, chunk: Chunk, number: int) -> list[tuple[CommRow, StateMove]]:
+        """all_gathers of parameters whose update was cut (ZeRO-1 and 2)."""
+        link, rows = chunk.links[number], []
+        name, node = f"all_gather updated {link.run.block.name}", block_node(link)
+        every = [other for c in self.chunks if c.rank == chunk.rank for other in c.links]
+        for axes, members in updated(link).items():
+            held = [s for s in members if is_held(s, every)]
+            if not held:
+                continue
+            size = sum(s.numel for s in held) * self.precision.param_bytes * link.count
+            size /= link.program.mesh.degree(held[0].kept["parameter"])
+            row = self.tables.state_row(link.program.mesh, axes, "all_gather", size, "parameter", name, node)
+            items = tuple((chunk.index, number, copy, s) for copy in range(link.count) for s in held)
+            rows.append((row, StateMove(kind="all_gather", axes=axes, items=items)))
+        return rows
+
+    def _parameter_edges(
+        self,
+        gathers: Mapping[tuple[int, int], list[int]],
+        made: Mapping[tuple[int, int], ChunkPhase],
+        starts: np.ndarray,
+        chunk: np.ndarray,
+        kind: np.ndarray,
+    ) -> list[np.ndarray]:
+        found = []
+        for (index, link), before in gathers.items():
+            phase = made[(index, F)]
+            at = np.flatnonzero((chunk == index) & (kind == F))
+            steps = np.flatnonzero((phase.link == link) & ~phase.is_comm)
+            if len(at) and len(steps):
+                first = starts[at[0]] + steps[0]
+                found.append(np.array([[step, first] for step in before], np.int64))
+        return found
+
+    # -- after the last backward ---------------------------------------------
+
+    def _finish(
+        self,
+        own: Sequence[Chunk],
+        made: Mapping[tuple[int, int], ChunkPhase],
+        starts: np.ndarray,
+        chunk: np.ndarray,
+        kind: np.ndarray,
+        writer: StepWriter,
+        tables: Tables,
+    ) -> int:
+        """Reductions, optimizer and updated parameters; returns the optimizer's step."""
+        last_overall = int(starts[-1]) - 1
+        # streams run in order: after the last reduction within the actions come all of them
+        waits = [last_overall, last_reduction(made, starts, chunk, kind)]
+        pending: list[Pending] = []
+        for c in own:
+            for number in range(len(c.links) - 1, -1, -1):
+                k = W if runs_weights_apart(c.links[number].program, c.index in self.is_split) else B
+                at = np.flatnonzero((chunk == c.index) & (kind == k))
+                ends = made[(c.index, k)].copy_last[number]
+                if len(at) and len(ends):
+                    ends = np.where(ends >= 0, int(starts[at[-1]]) + ends, last_overall)
+                    pending.append(Pending(c, number, ends))
+        pending.sort(key=lambda item: int(item.ends.max()))
+        syncs = reduce_gradients(own, pending, writer, tables, self.training, self.precision.reduce_bytes, last_overall)
+        for tied in self.tied:
+            if own and own[0].rank in tied.ranks:
+                items = (tied.items[tied.ranks.index(own[0].rank)],)
+                move = StateMove(kind="all_reduce", axes=(), items=items)
+                syncs.append(writer.add(True, self.tables.comm(tied.comm), [last_overall], NONE, move))
+        optimizer = self._optimizer(own, writer, tables, [*waits, *syncs[-1:]])
+        updated = [
+            optimizer,
+            *update_on_host(tables, own, writer, [*waits, *syncs[-1:]], self.precision, self.training.optimizer),
+        ]
+        if not self.training.overlap_parameters:
+            for c in own:
+                for number in range(len(c.links)):
+                    for row, move in self._updated_rows(c, number):
+                        writer.add(True, self.tables.comm(row), updated, c.index, move)
+        return optimizer
+
+    def _optimizer(self, own: Sequence[Chunk], writer: StepWriter, tables: Tables, preds: Sequence[int]) -> int:
+        numel = 0.0
+        every = [link for c in own for link in c.links]
+        for c in own:
+            for link in c.links:
+                mesh = link.program.mesh
+                numel += link.count * sum(
+                    s.numel / mesh.degree(s.kept["optimizer"])
+                    for s in states(link)
+                    if s.parameter.gradient >= 0 and is_held(s, every) and not on_host(s)
+                )
+        kernels = optimizer_works(numel, self.training.optimizer, self.precision, self.profile)
+        row = OpRow(None, None, kernels, f"{self.training.optimizer} update", ROOT, SpanKind.OPTIMIZER)
+        return writer.add(False, tables.segment([row]), preds)
+
+
+@lru_cache(maxsize=64)
+def _planned(key: Keyed[RankPlanner], rank: int, *columns: Keyed[np.ndarray]) -> RankPlan:
+    return key.value.make(rank, *(column.value for column in columns))
+
+
+def _after_the_backward(
+    made: Mapping[tuple[int, int], ChunkPhase], first: Mapping[tuple[int, int], np.ndarray], is_comm: np.ndarray
+) -> list[np.ndarray]:
+    """A collective that opens the weight gradients of a copy waits for all that was computed before it.
+
+    What it moves, the backward of the copy made.
+    """
+    found = []
+    last: np.ndarray | None = None
+    for (index, k), phase in made.items():
+        if k != W or (index, k) not in first:
+            continue
+        opens = phase.is_comm & (phase.part >= 0)
+        opens[phase.edges[:, 1]] = False
+        at = np.flatnonzero(opens)
+        if not len(at):
+            continue
+        if last is None:
+            last = np.maximum.accumulate(np.where(is_comm, -1, np.arange(len(is_comm))))
+        steps = (first[(index, k)][:, None] + at).ravel()
+        before = last[steps - 1]
+        found.append(np.stack([before, steps], axis=1)[before >= 0])
+    return found
