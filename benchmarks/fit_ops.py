@@ -28,6 +28,10 @@ OUT = Path(__file__).parent.parent / "proteus" / "costs" / "data" / "curves.json
 #: rows shorter than this, or than this many times the shortest of their
 #: source, measure launch and timer more than the kernel [s]
 SCORED_FROM_S, SCORED_FROM_SHORTEST = 20e-6, 5.0
+#: ... or than this many times the harness around the kernel
+SCORED_FROM_HOST = 2.0
+#: families of which no chip was measured over all shapes: chips share the shape of the curve
+SHARED_SHAPE = {("conv", "fp32")}
 #: two sources that measure the same thing differ by this much (A100 GEMMs that two libraries ran)
 LEAST_SIGMA = 0.05
 HALF = {"bf16": "half", "fp16": "half"}
@@ -42,6 +46,15 @@ def load(folder: Path) -> dict[Key, list[Samples]]:
     return groups
 
 
+def pool(key: Key, groups: dict[Key, list[Samples]], without: str = "") -> list[Samples]:
+    """What the curve of `key` is fitted to: its own rows, or those of all chips where chips share the shape."""
+    family, chip, dtype = key
+    found = [s for k, group in groups.items() if (k[0], k[2]) == (family, dtype) for s in group]
+    if (family, dtype) not in SHARED_SHAPE:
+        found = [s for s in found if s.chip == chip]
+    return [s for s in found if s.source != without]
+
+
 def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | None:
     """The curve that the library would use for `key` where it has none."""
     family, chip, dtype = key
@@ -52,9 +65,26 @@ def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | 
     return None
 
 
+def held_out(
+    key: Key, source: str, groups: dict[Key, list[Samples]], fits: dict[Key, np.ndarray]
+) -> tuple[np.ndarray, str] | None:
+    """The curve of `key` that never saw `source`, and what it is from."""
+    family, _, dtype = key
+    others = pool(key, groups, without=source)
+    unseen = {k: v for k, v in fits.items() if k != key}
+    if others:
+        own = {(family, c, dtype): p for c, p in fitting.fit(fitting.FAMILIES[family], others)[0].items()}
+        if key in own:
+            return own[key], "same chip"
+        unseen |= own  # these chips shared their shape with the source: without it
+    found = fallback(key, unseen)
+    return None if found is None else (found[1], f"other chip: {found[0][1]}/{found[0][2]}")
+
+
 def long_rows(s: Samples) -> np.ndarray:
     """Which rows measure the kernel and not the harness."""
-    return s.time_s >= max(SCORED_FROM_S, SCORED_FROM_SHORTEST * float(s.time_s.min()))
+    harness_s = max(SCORED_FROM_SHORTEST * float(s.time_s.min()), SCORED_FROM_HOST * fitting.host_s(s))
+    return s.time_s >= max(SCORED_FROM_S, harness_s)
 
 
 def score(groups: dict[Key, list[Samples]], fits: dict[Key, np.ndarray]) -> list[dict[str, object]]:
@@ -62,21 +92,21 @@ def score(groups: dict[Key, list[Samples]], fits: dict[Key, np.ndarray]) -> list
     for key, group in groups.items():
         family = fitting.FAMILIES[key[0]]
         for held in group:
-            others = [s for s in group if s.source != held.source]
-            if others:
-                params, how = fitting.fit(family, others)[0], "same chip"
-            else:
-                found = fallback(key, {k: v for k, v in fits.items() if k != key})
-                if found is None:
-                    continue
-                params, how = found[1], f"other chip: {found[0][1]}/{found[0][2]}"
-            error = fitting.errors(family, params, held)
+            found = held_out(key, held.source, groups, fits)
+            if found is None:
+                continue
+            params, how = found
+            floor_s = params[family.names.index("floor_s")]
+            error = fitting.errors(family, params, held, max(0.0, fitting.host_s(held) - floor_s))
             long = long_rows(held)
+            alone = fitting.errors(family, params, held)
             rows.append(
                 {
                     "family": key[0], "chip": key[1], "key": key[2], "source": held.source, "held_out": how,
                     "rows": int(long.sum()), "error": float(np.abs(error[long]).mean()) if long.any() else None,
                     "bias": float(error[long].mean()) if long.any() else None,
+                    "kernel_error": float(np.abs(alone[long]).mean()) if long.any() else None,
+                    "host_us": fitting.host_s(held) * 1e6,
                     "all_rows": len(error), "error_all": float(np.abs(error).mean()),
                 }
             )  # fmt: skip
@@ -88,15 +118,25 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--json", type=Path, help="write the table of errors there")
+    parser.add_argument("--family", choices=fitting.FAMILIES, help="fit and score this family alone")
     options = parser.parse_args()
-    groups = load(options.folder)
+    if options.write and options.family:
+        parser.error("--write needs all families: leave out --family")
+    groups = {k: v for k, v in load(options.folder).items() if options.family in (None, k[0])}
     fits, table = {}, defaultdict(lambda: defaultdict(dict))
+    offsets: dict[tuple[str, str], dict[str, float]] = {}
+    for key in groups:
+        if key in fits:
+            continue
+        by_chip, found = fitting.fit(fitting.FAMILIES[key[0]], pool(key, groups))
+        for chip, params in by_chip.items():
+            fits[key[0], chip, key[2]] = params
+            offsets[key[0] + chip, key[2]] = found
     for key, group in groups.items():
-        family = fitting.FAMILIES[key[0]]
-        params, offsets = fitting.fit(family, group)
-        fits[key] = params
+        family, params = fitting.FAMILIES[key[0]], fits[key]
         long = np.concatenate([
-            np.abs(fitting.errors(family, params, s, offsets[s.source]))[long_rows(s)] for s in group
+            np.abs(fitting.errors(family, params, s, offsets[key[0] + key[1], key[2]][s.source]))[long_rows(s)]
+            for s in group
         ])  # fmt: skip
         table[key[1]][key[0]][key[2]] = {
             "params": {name: float(f"{value:.4g}") for name, value in zip(family.names, params, strict=True)},
@@ -105,21 +145,7 @@ def main() -> None:
             "source": ", ".join(sorted({s.source for s in group})),
         }
     errors = score(groups, fits)
-    print("| family | chip | dtype | source | held out against | rows | error % | bias % | all rows | error % |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for row in errors:
-        scored = f"{row['error']:.1%} | {row['bias']:+.1%}" if row["error"] is not None else "- | -"
-        print(
-            f"| {row['family']} | {row['chip']} | {row['key']} | {row['source']} | {row['held_out']} | {row['rows']} | "
-            f"{scored} | {row['all_rows']} | {row['error_all']:.1%} |"
-        )
-    for name in fitting.FAMILIES:
-        for how in ("same chip", "other chip"):
-            part = [r for r in errors if r["family"] == name and str(r["held_out"]).startswith(how) and r["rows"]]
-            if part:
-                total = sum(r["rows"] for r in part)
-                mean = sum(r["error"] * r["rows"] for r in part) / total
-                print(f"{name:10} {how:10} rows {total:6} mean abs. error {mean:.1%}")
+    print_scores(errors)
     if options.json:
         options.json.write_text(json.dumps(errors, indent=1))
     for family, chip, key in fits:
@@ -133,6 +159,31 @@ def main() -> None:
         entry["sigma"] = max(entry["sigma"], LEAST_SIGMA)
     if options.write:
         write(table)
+
+
+def print_scores(errors: list[dict[str, object]]) -> None:
+    names = "family, chip, dtype, source, held out against, host us, rows, error, bias, without host, all rows, error"
+    print("| " + names.replace(", ", " | ") + " |")
+    print("|---" * len(names.split(", ")) + "|")
+    for row in errors:
+        scored = "- | - | -"
+        if row["error"] is not None:
+            scored = f"{row['error']:.1%} | {row['bias']:+.1%} | {row['kernel_error']:.1%}"
+        print(
+            f"| {row['family']} | {row['chip']} | {row['key']} | {row['source']} | {row['held_out']} | "
+            f"{row['host_us']:.0f} | {row['rows']} | {scored} | {row['all_rows']} | {row['error_all']:.1%} |"
+        )
+    for name in fitting.FAMILIES:
+        for how in ("same chip", "other chip", ""):
+            part = [r for r in errors if r["family"] == name and str(r["held_out"]).startswith(how) and r["rows"]]
+            if part:
+                total = sum(r["rows"] for r in part)
+                by_row = [sum(r[what] * r["rows"] for r in part) / total for what in ("error", "kernel_error")]
+                by_source = float(np.mean([r["error"] for r in part]))
+                print(
+                    f"{name:10} {how or 'all':10} rows {total:6} mean abs. error {by_row[0]:.1%} "
+                    f"(without host {by_row[1]:.1%}), mean over sources {by_source:.1%}"
+                )
 
 
 def write(table: dict[str, dict[str, dict[str, dict[str, object]]]]) -> None:

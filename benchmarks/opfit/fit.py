@@ -1,8 +1,11 @@
-"""Least squares on logarithms, robust, with a floor of its own per source.
+"""Least squares on logarithms, robust, with the time of its own host per source.
 
 Sources time differently: CUDA graphs show a kernel of 2 us, timers around a
 Python call show 30 us for the same.  So every source has an offset, fitted
 beside the curve and thrown away; what ships is the curve alone.
+
+Where the tables of single chips do not tell all parameters apart, chips share
+the shape of a curve and differ in the efficiency (``fit`` over several chips).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from scipy.optimize import least_squares
 
 from opfit.samples import Samples
 from proteus.costs.attention import AttentionCurve, attention_time_s
-from proteus.costs.conv import ConvCurve, conv_time_s, out_size
+from proteus.costs.conv import ConvCurve, conv_flop, conv_time_s, out_size
 from proteus.costs.gemm import GemmCurve, gemm_time_s
 from proteus.costs.memory import MemoryCurve, memory_time_s
 
@@ -91,10 +94,13 @@ GEMM_BOUNDS = {
 CONV_BOUNDS = {
     **GEMM_BOUNDS,
     "reread": (1.5, 1.0, 6.0),
-    "winograd": (1.3, 1.0, 2.25),
+    "fused": (0.7, 0.4, 1.0),
+    "transform": (1.0, 0.3, 4.0),
     "stride_waste": (0.5, 0.01, 1.0),
+    "wide_stride_waste": (0.2, 0.01, 1.0),
     "grad_cost": (1.2, 0.8, 3.0),
     "weight_cost": (1.2, 0.8, 3.0),
+    "padded": (0.4, 0.05, 1.0),
 }
 ATTENTION_BOUNDS = {
     "eff": (0.8, 0.1, 1.5),
@@ -111,12 +117,51 @@ MEMORY_BOUNDS = {"eff": (0.85, 0.4, 1.0), "floor_s": (2e-6, 0.5e-6, 8e-6), "ramp
 FAMILIES = {
     "gemm": _family("gemm", gemm_time_s, 9, GemmCurve, GEMM_BOUNDS),
     "attention": _family("attention", attention_time_s, 13, AttentionCurve, ATTENTION_BOUNDS),
-    "conv": _family("conv", conv_time_s, 17, ConvCurve, CONV_BOUNDS),
+    "conv": _family("conv", conv_time_s, 18, ConvCurve, CONV_BOUNDS),
     "memory": _family("memory", memory_time_s, 5, MemoryCurve, MEMORY_BOUNDS),
 }
 
+
+def bound_s(s: Samples) -> np.ndarray:
+    """Time of the FLOP and bytes of every row at the rates of the sheet [s]."""
+    a = s.args.T
+    match s.family:
+        case "gemm":
+            return np.maximum(2.0 * a[0] * a[1] * a[2] * a[3] / a[5], a[4] / a[6])
+        case "conv":
+            out_h = (a[2] + 2.0 * a[9] - a[5]) // a[7] + 1.0
+            out_w = (a[3] + 2.0 * a[10] - a[6]) // a[8] + 1.0
+            return conv_flop(a[0], a[1], a[4], out_h, out_w, a[5], a[6], a[11]) / a[15]
+        case "attention":
+            return 2.0 * a[0] * a[1] * a[3] * a[4] * (a[5] + a[6]) * np.where(a[7] > 0, 0.5, 1.0) / a[10]
+        case _:
+            return a[0] / a[3]
+
+
+#: share of a source's rows, those with the least work, that tell its harness; and from how many rows on
+LEAST_WORK, ENOUGH_ROWS = 0.1, 100
+#: time of a small kernel over that of its work at the rates of the sheet
+SMALL_KERNEL = 3.0
+#: pull of a source's offset to the time of its harness, relative
+HOST_PRIOR = 0.05
+
+
+def host_s(s: Samples) -> float:
+    """Time of the harness around a kernel, from the rows with the least work [s].
+
+    Short tables print rates of kernels and not times of calls: no harness.
+    """
+    if len(s.time_s) < ENOUGH_ROWS:
+        return 0.0
+    work_s = bound_s(s)
+    least = work_s <= np.quantile(work_s, LEAST_WORK)
+    return max(0.0, float(np.median((s.time_s - SMALL_KERNEL * work_s)[least])))
+
+
 #: pull of a parameter's logarithm to its start, per root of weighted rows
 PRIOR = 0.01
+#: pull of a chip's efficiency to that of all chips, and how far it may go (logarithm)
+CHIP_PRIOR, FARTHEST_CHIP = 0.025, 1.5
 #: most that a source's timing may add to every row [us]
 MOST_OFFSET_US = 400.0
 #: an offset that all sources share is the floor of the kernel, up to this [s]
@@ -127,43 +172,55 @@ OUTLIER = 0.1
 
 def fit(
     family: Family, data: Sequence[Samples], start: np.ndarray | None = None
-) -> tuple[np.ndarray, dict[str, float]]:
-    """Parameters of the curve over all of `data`, and every source's offset [s].
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Parameters of the curve by chip, and every source's offset [s].
 
-    Every source counts as the square root of its rows, so that a long table
-    does not drown a short one.
+    Chips share all parameters but the first, the efficiency.  Every source
+    counts as the square root of its rows, so that a long table does not drown
+    a short one.
     """
     begin = family.start if start is None else start
-    sources = sorted({s.source for s in data})
-    num = len(begin)
+    sources, chips = sorted({s.source for s in data}), sorted({s.chip for s in data})
+    num, own = len(begin), len(chips) if len(chips) > 1 else 0
     low, high = np.log(family.low), np.log(family.high)
     #: an offset in units of 1 us, at least almost zero
-    first = np.concatenate([np.clip(np.log(begin), low + 1e-6, high - 1e-6), np.full(len(sources), 0.5)])
+    first = np.concatenate([
+        np.clip(np.log(begin), low + 1e-6, high - 1e-6), np.zeros(own), np.full(len(sources), 0.5)
+    ])  # fmt: skip
     bounds = (
-        np.concatenate([low, np.zeros(len(sources))]),
-        np.concatenate([high, np.full(len(sources), MOST_OFFSET_US)]),
+        np.concatenate([low, np.full(own, -FARTHEST_CHIP), np.zeros(len(sources))]),
+        np.concatenate([high, np.full(own, FARTHEST_CHIP), np.full(len(sources), MOST_OFFSET_US)]),
     )
     weight = [len(s.time_s) ** -0.25 for s in data]
     total = sum(len(s.time_s) ** 0.5 for s in data)
+    host_us = np.array([max([1.0, *(host_s(s) * 1e6 for s in data if s.source == name)]) for name in sources])
     prior = np.log(begin)
 
-    def residuals(x: np.ndarray) -> np.ndarray:
+    def by_chip(x: np.ndarray, chip: str) -> np.ndarray:
         params = np.exp(x[:num])
+        if own:
+            params[0] *= np.exp(x[num + chips.index(chip)])
+        return params
+
+    def residuals(x: np.ndarray) -> np.ndarray:
         parts = []
         for s, w in zip(data, weight, strict=True):
-            offset = x[num + sources.index(s.source)] * 1e-6
-            error = np.log((family.many(s.args, params) + offset) / s.time_s)
+            offset = x[num + own + sources.index(s.source)] * 1e-6
+            error = np.log((family.many(s.args, by_chip(x, s.chip)) + offset) / s.time_s)
             robust = np.sign(error) * np.sqrt(2.0 * OUTLIER * (np.sqrt(1 + (error / OUTLIER) ** 2) - 1.0) * OUTLIER)
             parts.append(w * robust)
         parts.append(PRIOR * np.sqrt(total) * (x[:num] - prior))
-        parts.append(PRIOR * 0.1 * x[num:])
+        parts.append(CHIP_PRIOR * np.sqrt(total) * x[num : num + own])
+        parts.append(HOST_PRIOR * np.sqrt(total) * (x[num + own :] / host_us - 1.0))
         return np.concatenate(parts)
 
     found = least_squares(residuals, first, bounds=bounds, diff_step=1e-3, max_nfev=200)
-    params, extra = np.exp(found.x[:num]), found.x[num:] * 1e-6
+    params = {chip: by_chip(found.x, chip) for chip in chips}
+    extra = found.x[num + own :] * 1e-6
     floor = family.names.index("floor_s")
-    shared = min(float(extra.min()), max(0.0, SHARED_OFFSET_S - params[floor]))
-    params[floor] += shared
+    shared = min(float(extra.min()), max(0.0, SHARED_OFFSET_S - float(np.exp(found.x[floor]))))
+    for values in params.values():
+        values[floor] += shared
     return params, dict(zip(sources, extra - shared, strict=True))
 
 

@@ -88,6 +88,9 @@ def _peak(gpu: Gpu, dtype: str) -> float:
     peaks = gpu.peak_flops
     if dtype in ("bf16", "fp16"):
         return peaks.get("bf16") or peaks.get("fp16") or peaks["fp32"]
+    if dtype == "fp32":
+        chip, _ = curves.chip_of(gpu.name, gpu.generation)
+        return peaks["fp32"] * curves.fp32_clock(chip, gpu.tdp_w or 0.0, peaks["fp32"])
     return peaks.get(dtype) or peaks["fp32"]
 
 
@@ -120,7 +123,7 @@ def gemm(folder: Path) -> list[Samples]:
                 gpu,
                 dtype,
                 row.source,
-                row.time_us * 1e-6,
+                time_s,
                 [batch, m, n, k, moved, *_sheet(gpu, dtype), GEMM_MAX_SPLIT],
                 row.op,
             )
@@ -183,13 +186,16 @@ def conv(folder: Path) -> list[Samples]:
         if row.dir == "bwd_data" and row.c_in < 4:
             continue  # images need no gradient, and no network asks for it
         shape = [row.batch, row.c_in, row.h_in, row.w_in, row.c_out, row.kh, row.kw, *stride[:2], *pad[:2], 1.0]
-        args = [*map(float, shape), direction[row.dir], BYTES[dtype], *_sheet(gpu, dtype)]
+        args = [*map(float, shape), direction[row.dir], float(dtype != "fp32"), BYTES[dtype], *_sheet(gpu, dtype)]
         found.append(_row(gpu, dtype, row.source, row.time_us * 1e-6, args, row.dir))
     return _grouped("conv", pd.DataFrame(found))
 
 
-#: access pattern of the measured memory-bound ops
-ACCESS = {"ln_fwd": "norm", "rmsnorm_fwd": "norm", "softmax_fwd": "softmax", "embedding_lookup_fwd": "gather"}
+#: access pattern of the measured memory-bound ops; silu_mul of vLLM gives every row to one block, as a softmax does
+ACCESS = {
+    "ln_fwd": "norm", "rmsnorm_fwd": "norm", "softmax_fwd": "softmax", "silu_mul_fwd": "softmax",
+    "embedding_lookup_fwd": "gather",
+}  # fmt: skip
 
 
 def memory(folder: Path) -> list[Samples]:

@@ -1,15 +1,18 @@
-"""Seconds of a convolution, as the matrix product that it is.
+"""Seconds of a convolution: the fastest of the algorithms that libraries have for it.
 
-::
+As a matrix product of patches::
 
     direction   rows m            columns n         depth k
-    forward     batch x out h w   c_out / groups    c_in / groups x kh x kw
-    input grad  batch x in h w    c_in / groups     c_out / groups x kh x kw / (stride h w)
+    forward     c_out / groups    batch x out h w   c_in / groups x kh x kw
+    input grad  c_in / groups     batch x in h w    c_out / groups x kh x kw / (stride h w)
     weight grad c_out / groups    c_in x kh x kw    batch x out h w
 
-Where fp32 has no tensor cores, 3x3 kernels of stride 1 go through Winograd's
-transform, which needs 2.25 times fewer products (Lavin and Gray, arXiv
-1509.09308, F(2x2, 3x3)).
+Where fp32 has no tensor cores, kernels of stride 1 also go through Winograd's
+transform (Lavin and Gray, arXiv 1509.09308), which needs fewer products: in
+one kernel with F(2x2, 3x3), 2.25 times fewer; or in four, F(4x4, kxk) in
+memory, as one batched product over the points of a tile::
+
+    input, weights --transform--> (4 + k - 1)**2 products --transform--> output
 """
 
 from __future__ import annotations
@@ -21,10 +24,12 @@ from proteus.costs.gemm import gemm_time_s
 
 #: only the weight gradient, whose depth is the batch, is split along it
 MOST_SPLIT = 32.0
-#: tensor cores take channels by eight halves (16 bytes); fewer are padded
-CHANNEL_ALIGN = 8.0
-#: output points of one Winograd tile per dim, F(4x4, 3x3)
-WINOGRAD_TILE = 4.0
+#: tensor cores take channels by 16 bytes; fewer are padded
+CHANNEL_BYTES = 16.0
+#: output points of a Winograd tile per dim: in one kernel, and through memory
+FUSED_TILE, WINOGRAD_TILE = 2.0, 4.0
+#: multiplications that F(2x2, 3x3) saves, and the widest kernel that libraries transform
+FUSED_SAVES, WIDEST_WINOGRAD = 2.25, 5.0
 
 
 class ConvCurve(NamedTuple):
@@ -36,14 +41,18 @@ class ConvCurve(NamedTuple):
     ----------
     reread
         Times that the input is read: patches overlap and the cache is small.
-    winograd
-        Speed-up of 3x3 and 5x5 stride-1 kernels; 1 where it is not used.
-    stride_waste
-        Input gradient of a strided kernel: 0 skips the points that are zero,
-        1 computes them all (as libraries before cuDNN 8 do).
+    fused
+        Rate of Winograd in one kernel over that of a plain product.
+    transform
+        Time of Winograd's transforms through memory over that of their bytes.
+    stride_waste, wide_stride_waste
+        Input gradient of a strided 1x1 and of a wider kernel: 0 skips the
+        points that are zero, 1 computes them all (as libraries before cuDNN 8 do).
     grad_cost, weight_cost
         Time of the input and of the weight gradient over the same product
         in forward: strided stores, and sums over the batch.
+    padded
+        Rate of tensor cores where channels are padded to 16 bytes.
     """
 
     eff: float
@@ -55,10 +64,13 @@ class ConvCurve(NamedTuple):
     sharpness: float
     split_s: float
     reread: float
-    winograd: float
+    fused: float
+    transform: float
     stride_waste: float
+    wide_stride_waste: float
     grad_cost: float
     weight_cost: float
+    padded: float
 
 
 def conv_flop(
@@ -95,6 +107,7 @@ def conv_time_s(
     pad_w: float,
     groups: float,
     direction: float,
+    tensor_cores: float,
     element_bytes: float,
     peak_flops: float,
     memory_Bps: float,
@@ -108,10 +121,13 @@ def conv_time_s(
     sharpness: float,
     split_s: float,
     reread: float,
-    winograd: float,
+    fused: float,
+    transform: float,
     stride_waste: float,
+    wide_stride_waste: float,
     grad_cost: float,
     weight_cost: float,
+    padded: float,
 ) -> float:
     """Time of one convolution in one direction on an idle GPU [s].
 
@@ -119,33 +135,34 @@ def conv_time_s(
     ----------
     direction
         0 forward, 1 input gradient, 2 weight gradient.
+    tensor_cores
+        1 where the products run on them.
 
     Notes
     -----
-    Not modelled: FFT kernels, layout transforms around the call.
+    Not modelled: FFT kernels, layout transforms around the call, a library
+    that picks another than the fastest algorithm.
     """
     out_h = out_size(h, kh, stride_h, pad_h)
     out_w = out_size(w, kw, stride_w, pad_w)
     deep_in, deep_out = c_in / groups, c_out / groups
-    if element_bytes <= 2.0 and groups == 1.0:
-        deep_in = math.ceil(deep_in / CHANNEL_ALIGN) * CHANNEL_ALIGN
+    rate = peak_flops
+    if tensor_cores and groups == 1.0:
+        align = CHANNEL_BYTES / element_bytes
+        if deep_in % align or deep_out % align:
+            rate = peak_flops * padded
+        deep_in = math.ceil(deep_in / align) * align
+    cost, split = 1.0, 1.0
     if direction == 0:
-        m, n, k = batch * out_h * out_w, deep_out, deep_in * kh * kw
+        m, n, k = deep_out, batch * out_h * out_w, deep_in * kh * kw
     elif direction == 1:
-        skipped = (stride_h * stride_w) ** (1.0 - stride_waste)
-        m, n, k = batch * h * w, deep_in, max(deep_out * kh * kw / skipped, 1.0)
+        waste = stride_waste if kh * kw == 1.0 else wide_stride_waste
+        skipped = (stride_h * stride_w) ** (1.0 - waste)
+        m, n, k = deep_in, batch * h * w, max(deep_out * kh * kw / skipped, 1.0)
+        cost = grad_cost
     else:
         m, n, k = deep_out, deep_in * kh * kw, batch * out_h * out_w
-    speed = 1.0
-    if kh == kw and 1 < kh <= 5 and stride_h == 1 and stride_w == 1:
-        full_h = math.ceil(out_h / WINOGRAD_TILE) * WINOGRAD_TILE
-        full_w = math.ceil(out_w / WINOGRAD_TILE) * WINOGRAD_TILE
-        speed = max(1.0, winograd * out_h * out_w / (full_h * full_w))
-    cost = 1.0
-    if direction == 1:
-        cost = grad_cost
-    elif direction == 2:
-        cost = weight_cost
+        cost, split = weight_cost, MOST_SPLIT
     small = 1.0
     if direction != 1:
         small = min(kh * kw / (stride_h * stride_w), 1.0)  # a strided 1x1 kernel skips points
@@ -153,22 +170,32 @@ def conv_time_s(
     weights = c_out * deep_in * kh * kw
     spread = reread if kh * kw > 1 else 1.0
     traffic = element_bytes * (points_in * spread + points_out + weights)
-    return cost * gemm_time_s(
-        groups,
-        m,
-        n,
-        k,
-        traffic,
-        peak_flops * speed,
-        memory_Bps,
-        num_sms,
-        MOST_SPLIT if direction == 2 else 1.0,
-        eff,
-        floor_s,
-        k_fill,
-        tile_cost,
-        memory_eff,
-        wave,
-        sharpness,
-        split_s,
+    best = cost * gemm_time_s(
+        *(groups, m, n, k, traffic, rate, memory_Bps, num_sms, split),
+        *(eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s),
     )
+    if tensor_cores or groups > 1.0 or kh != kw or kh == 1.0 or kh > WIDEST_WINOGRAD or stride_h * stride_w > 1.0:
+        return best
+    if kh == 3.0 and direction != 2:
+        whole = math.ceil(out_h / FUSED_TILE) * math.ceil(out_w / FUSED_TILE) * FUSED_TILE**2 / (out_h * out_w)
+        fused_s = cost * gemm_time_s(
+            *(groups, m, n * whole, k, traffic, rate * FUSED_SAVES * fused, memory_Bps, num_sms, split),
+            *(eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s),
+        )
+        best = min(best, fused_s)
+    products = (WINOGRAD_TILE + kh - 1.0) ** 2
+    tiles = batch * math.ceil(out_h / WINOGRAD_TILE) * math.ceil(out_w / WINOGRAD_TILE)
+    if direction == 0:
+        m, n, k = c_out, tiles, c_in
+    elif direction == 1:
+        m, n, k = c_in, tiles, c_out
+    else:
+        m, n, k = c_out, c_in, tiles
+    transformed = products * (tiles * (c_in + c_out) + c_in * c_out)
+    product_s = gemm_time_s(
+        *(products, m, n, k, element_bytes * transformed, rate, memory_Bps, num_sms, split),
+        *(eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s),
+    )
+    moved = element_bytes * (points_in + points_out + c_in * c_out * kh * kw + transformed)
+    transform_s = 3.0 * floor_s + transform * moved / (memory_Bps * memory_eff)
+    return min(best, product_s + transform_s)

@@ -32,8 +32,12 @@ class HasGeneration(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Parameters, by the names of the family's curve, and where they are from."""
+    """Parameters, by the names of the family's curve, and where they are from.
 
+    `key` is the dtype or variant whose measurements they describe.
+    """
+
+    key: str
     params: tuple[float, ...]
     sigma: float
     source: str
@@ -107,6 +111,7 @@ def find(family: str, key: str, gpu_name: str, generation: str) -> Curve:
             sigma = row["sigma"] + (OTHER_DTYPE_SIGMA if name != keys[0] else 0.0)
             sigma += OTHER_CHIP_SIGMA if other != chip or guessed else 0.0
             return Curve(
+                key=name,
                 params=tuple(row["params"].values()),
                 sigma=sigma,
                 source=f"{family} curve {other}/{name}: {row['source']}",
@@ -136,6 +141,19 @@ def power_factor(chip: str, tdp_w: float, peak_half_flops: float) -> float:
         return 1.0
     ratio = float(tdp_w / (peak_half_flops / 1e12) / reference)
     return float(ratio ** _table("curves")["sustained"]["exponent"].get(chip, row["exponent"]))
+
+
+def fp32_clock(chip: str, tdp_w: float, peak_fp32_flops: float) -> float:
+    """The clock that a board's power leaves for fp32 products, over the one that its sheet counts with.
+
+    >>> fp32_clock("gp102", 250.0, 12e12), round(fp32_clock("tu10x", 70.0, 8.1e12), 2)
+    (1.0, 0.67)
+    """
+    row = _table("curves")["power"]["fp32"]
+    full = row["full_W_per_TFLOPS"].get(chip)
+    if full is None or not tdp_w or not peak_fp32_flops:
+        return 1.0
+    return min(1.0, float((tdp_w / (peak_fp32_flops / 1e12) / full) ** row["exponent"]))
 
 
 def overlap_table() -> dict[str, Any]:

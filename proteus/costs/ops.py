@@ -114,6 +114,8 @@ class Calibration:
 GEMM_MAX_SPLIT = 32.0
 #: SMs of a GPU whose sheet does not say: those of an A100
 USUAL_NUM_SMS = 108
+#: the dtype whose products tensor cores do not make
+VECTOR = "fp32"
 #: relative error of a time measured on the machine itself: run-to-run spread
 MEASURED_SIGMA = 0.02
 
@@ -180,6 +182,9 @@ class OpCosts:
 
     def _clock(self, curve: Curve) -> float:
         """What the board's power leaves of the clock that the curve was measured at, in the middle of a step."""
+        if curve.key == VECTOR:
+            chip, _ = curves.chip_of(self.gpu.name, self.gpu.generation)
+            return curves.fp32_clock(chip, self.gpu.tdp_w or 0.0, self.gpu.peak_flops.get(VECTOR, 0.0))
         return min(1.0, self._power(curve) * curves.sustained_factor(curve.chip))
 
     def _power(self, curve: Curve) -> float:
@@ -214,8 +219,10 @@ class OpCosts:
         eff *= self._clock(curve) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
-        args: list[float] = [*work.shape, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]
-        return curve, conv_time_s(*args)
+        tensor_cores = float(curve.key != VECTOR)
+        args: list[float] = [*work.shape, tensor_cores, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]
+        time_s = conv_time_s(*args)
+        return curve, max(time_s, work.flop / peak) if tensor_cores else time_s  # Winograd saves products
 
     def _memory(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("memory", "stream")

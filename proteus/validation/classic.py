@@ -71,7 +71,7 @@ def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree
 
 def _precision(run: Run, cluster: Cluster) -> str:
     text = run.precision
-    if re.search(r"amp|fp16|mixed", text):
+    if re.search(r"\bamp\b|fp16|mixed", text):  # as a word: "TF32 on Ampere" is no mixed precision
         return "fp16"
     # products of fp32 tensors run in TF32 by default since Ampere in the containers that these benchmarks use
     if "tf32" in text and cluster.gpu().peak_flops.get("tf32"):
