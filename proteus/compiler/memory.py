@@ -140,9 +140,10 @@ class PhaseParts:
     offloaded: float = 0.0
 
 
-#: (kept, transient) bytes per score of torch.softmax(scores.float()).to(half), beside its result: the fp32 result is
-#: kept for the gradient, and for a while the product is there in half and single precision
-_OPERATOR_SOFTMAX = (4.0, 6.0)
+#: (kept, transient) bytes per score of a softmax in operators, beside its result: the product, scaled and masked, in
+#: half precision; torch.softmax(scores.float()).to(half) keeps its fp32 result for the gradient, and the product is
+#: there in half and single precision
+_OPERATOR_SOFTMAX = {"unfused": (0.0, 4.0), "unfused_fp32": (4.0, 6.0)}
 #: (kept, transient) bytes per logit of a loss, beside one that keeps its softmax in fp32: the copy of the logits in
 #: fp32; the logits, still named by whoever asked for the loss, and the fp32 gradients of nll_loss and of log_softmax,
 #: which PyTorch makes whole and one from the other, less the half-precision one that follows them; a kernel that keeps
@@ -186,10 +187,11 @@ def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, pro
             transient += first * more_transient
         elif op.kind is OpKind.LINEAR and op.saves[0].tensor not in shared and op.attrs.get("fp8", True):
             kept -= first * (activation_bytes - product_bytes)  # autograd keeps the quantised input
-        elif op.kind is OpKind.ATTENTION and profile.attention == "unfused":
+        elif op.kind is OpKind.ATTENTION and profile.attention in _OPERATOR_SOFTMAX:
             scores = max(size.get(s.tensor, 0.0) for s in op.saves_unfused)
-            kept += _OPERATOR_SOFTMAX[0] * scores
-            transient += _OPERATOR_SOFTMAX[1] * scores
+            more_kept, more_transient = _OPERATOR_SOFTMAX[profile.attention]
+            kept += more_kept * scores
+            transient += more_transient * scores
     return kept, transient
 
 
@@ -207,8 +209,9 @@ def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: f
         if saved.tensor not in names:
             element = DTYPE_BYTES[tensor.dtype] if tensor.dtype else activation_bytes
             found += numel(tensor.dims) * (saved.bytes_per_element or element)
-    if op.kind is OpKind.ATTENTION and profile.attention == "unfused":
-        found += sum(_OPERATOR_SOFTMAX) * max(numel(program.block.tensors[s.tensor].dims) for s in op.saves_unfused)
+    if op.kind is OpKind.ATTENTION and profile.attention in _OPERATOR_SOFTMAX:
+        scores = max(numel(program.block.tensors[s.tensor].dims) for s in op.saves_unfused)
+        found += sum(_OPERATOR_SOFTMAX[profile.attention]) * scores
     elif op.kind in _NORMS and profile.norm == "chain":
         found += numel(op.inputs[0].dims) * _CHAIN_NORM
     elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not profile.fused_bias_activation:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 
 from proteus.costs.attention import attention_flop
 from proteus.costs.conv import conv_flop, out_size
-from proteus.costs.passes import memory_works, stream
+from proteus.costs.passes import FP32_BYTES, memory_works, stream
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Direction, Family, Phase, Work
@@ -205,7 +205,10 @@ def _unfused_attention(
     # the fused kernel reads what the causal mask leaves and writes zeros besides
     # (Megatron-LM scaled_upper_triang_masked_softmax.h); else every step reads and writes all scores
     read = 0.5 if fused and causal else 1.0
-    if phase is Phase.FORWARD:
+    if profile.attention == "unfused_fp32":
+        # forward: cast, mask, softmax, cast; backward: cast, softmax (of two operands), mask, cast
+        softmax = scores * (2.0 * size + (6.0 if phase is Phase.FORWARD else 7.0) * FP32_BYTES)
+    elif phase is Phase.FORWARD:
         softmax = size * scores * (read + 1.0 if fused else 6.0)
     else:
         softmax = size * scores * (2.0 * read + 1.0 if fused else 7.0)

@@ -21,7 +21,7 @@ from proteus.costs.work import Family, Work
 from proteus.errors import InputError, unknown
 from proteus.units import US
 
-Attention = Literal["unfused", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
+Attention = Literal["unfused", "unfused_fp32", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
 Norm = Literal["chain", "native", "tuned"]
 Optimizer = Literal["fused", "foreach", "loop"]
 Loss = Literal["softmax", "copied", "held", "in_place"]
@@ -35,6 +35,7 @@ class Profile:
     ----------
     attention
         ``unfused``: product, scale, mask, softmax, dropout, product;
+        ``unfused_fp32``: the same with the softmax of an fp32 copy;
         ``fused_softmax``: scale, mask and softmax in one kernel (Megatron);
         the others are fused kernels, which never write the scores.
     fused_bias_activation, fused_dropout_add
@@ -137,7 +138,7 @@ class Profile:
         >>> load("megatron").flash
         True
         """
-        return self.attention not in ("unfused", "fused_softmax")
+        return self.attention not in ("unfused", "unfused_fp32", "fused_softmax")
 
     def precision(self, name: str) -> Precision:
         """The precision `name` as this framework stores it.

@@ -70,6 +70,8 @@ def case_of(run: Run) -> Case:
     tree = StrategyTree(model_of(spec)).parallelize(**recipe)
     if framework.gathers_logits and recipe["tp"] > 1:
         tree = tree.set("head.loss", partition={"vocab": ()})
+    if framework.recomputes_head and recipe["recompute"] == "full":
+        tree = tree.set("head.final_norm", recompute="full").set("head.head", recompute="full")
     trees: tuple[StrategyTree, ...] = (tree,)
     if besides == "alternate":
         trees = (recompute_alternate(tree),)

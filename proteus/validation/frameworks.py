@@ -37,6 +37,8 @@ class Framework:
         none, selective, full, or ``as needed``: as little as fits.
     gathers_logits
         The loss is computed on the whole vocabulary by every tensor rank.
+    recomputes_head
+        The projection to the vocabulary is a layer, run again like all others.
     gpu_Gbps
         Network of one GPU of the machines that the framework's published runs
         used [Gb/s], for runs that do not say.
@@ -65,6 +67,7 @@ class Framework:
     recompute: str = "none"
     virtual_stages: str = "one"
     gathers_logits: bool = False
+    recomputes_head: bool = False
     gpu_Gbps: float | None = None
     vocab: int = 50257
     vocab_multiple: int = 128

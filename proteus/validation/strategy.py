@@ -21,7 +21,7 @@ _ATTENTION = (
     ("flash_attention", "flash1"),
     ("sdpa", "flash2"),
     ("fused", "fused_softmax"),
-    ("torch", "unfused"),
+    ("torch", "unfused_fp32"),
 )
 _SCHEDULES = {
     "1f1b-i": "interleaved",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from proteus.cluster import gpus
 from proteus.costs import precision, profile
 from proteus.costs.lower import works
+from proteus.costs.ops import OpCosts
 from proteus.costs.work import Access, Family, Phase, Work
 from proteus.errors import ModelError
 from proteus.model import zoo
@@ -102,8 +104,34 @@ def test_unfused_attention_moves_the_scores() -> None:
     )  # the causal half is read, all is written
 
 
+def test_a_softmax_of_an_fp32_copy_moves_28_bytes_per_score() -> None:
+    """Cast 2 -> 4, mask 4 -> 4, softmax 4 -> 4, cast 4 -> 2; backward the softmax reads one operand more."""
+    slow = MEGATRON.but(attention="unfused_fp32")
+    scores = 32 * 4096 * 4096
+    for phase, each in ((Phase.FORWARD, 28), (Phase.INPUT_GRAD, 32)):
+        found = works(attention(), at(attention()), phase, BF16, slow)
+        moved = sum(w.bytes for w in found if w.family is Family.MEMORY and w.variant == Access.SOFTMAX)
+        assert moved == each * scores
+
+
 def test_attention_has_no_weight_gradient() -> None:
     assert works(attention(), at(attention()), Phase.WEIGHT_GRAD, BF16, MEGATRON) == ()
+
+
+def test_a_norm_in_operators_takes_as_long_as_measured() -> None:
+    """Hugging Face's RMSNorm, 2048 rows of 32768 in bf16 (linkedin/Liger-Kernel benchmark/rms_norm_speed) [ms]."""
+    b = BlockBuilder("norm", {"batch": 1, "seq": 2048, "hidden": 32768}, indexed=False)
+    x, w = b.take("x", "batch seq hidden"), b.parameter("norm.weight", "hidden")
+    op = b.build([b.op("norm", OpKind.RMS_NORM, "batch seq hidden", [x, w], "batch seq hidden", saves=[x])]).ops[0]
+    chain = EAGER.but(norm="chain")
+    fp32_weight = {Phase.FORWARD: 38 / 36, Phase.INPUT_GRAD: 104 / 86}  # bytes of what was measured over those of bf16
+    for gpu, measured in (("a100-80gb", (1.9, 5.1)), ("h100-sxm", (4.26,))):
+        costs = OpCosts(gpus.load(gpu))
+        found = [
+            sum(costs.time(work).time_s for work in works(op, op.sizes(), phase, BF16, chain)) * factor * 1e3
+            for phase, factor in fp32_weight.items()
+        ]
+        assert (found if len(measured) == 2 else [sum(found)]) == pytest.approx(list(measured), rel=0.05)
 
 
 def test_compiled_norm_saves_a_read() -> None:

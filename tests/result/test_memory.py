@@ -85,7 +85,7 @@ def test_a_softmax_in_operators_keeps_its_fp32_result_besides() -> None:
             pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile),
             pt.clusters.load("dgx-h100"),
         )
-        for profile in ("megatron-sc21, attention=unfused", "megatron-sc21")
+        for profile in ("megatron-sc21, attention=unfused_fp32", "megatron-sc21")
     ]
     operators, kernel = (peak_of_layers(one) for one in found)
     heads, seq, batch, layers = 8, 1024, 4, 12

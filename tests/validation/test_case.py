@@ -61,6 +61,16 @@ def test_recompute_as_needed_starts_with_none() -> None:
     assert any(config.recompute == "full" for _, config in trees[-1].configs)
 
 
+def test_a_head_that_is_a_layer_runs_again_with_the_layers() -> None:
+    changes = {"model": "LLaMA", "tp": "1", "dp": "8", "precision": "bf16"}
+    for recompute in ("none", "every_layer"):
+        for framework in ("Aleph Alpha scaling", "Megatron-LM"):
+            (run,) = parse_runs(table({**changes, "framework": framework, "recompute": recompute}), "t")
+            again = [path for path, config in case_of(run).tree.configs if config.recompute == "full"]
+            expected = ["layers", "head.final_norm", "head.head"] if "Aleph" in framework else ["layers"]
+            assert again == (expected if recompute == "every_layer" else [])
+
+
 def test_most_shipped_runs_can_be_expressed() -> None:
     reasons: dict[str, int] = {}
     for run in shipped_runs():
