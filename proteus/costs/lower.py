@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 
 from proteus.costs.attention import attention_flop
 from proteus.costs.conv import conv_flop, out_size
-from proteus.costs.passes import FP32_BYTES, memory_works, stream
+from proteus.costs.passes import memory_works, stream
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Direction, Family, Phase, Work

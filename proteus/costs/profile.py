@@ -21,7 +21,9 @@ from proteus.costs.work import Family, Work
 from proteus.errors import InputError, unknown
 from proteus.units import US
 
-Attention = Literal["unfused", "unfused_fp32", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"]
+Attention = Literal[
+    "unfused", "unfused_fp32", "fused_softmax", "memory_efficient", "flash1", "flash2", "flash3", "cudnn"
+]
 Norm = Literal["chain", "native", "tuned"]
 Optimizer = Literal["fused", "foreach", "loop"]
 Loss = Literal["softmax", "copied", "held", "in_place"]
