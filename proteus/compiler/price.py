@@ -90,13 +90,14 @@ class Pricer:
         longest, bound = -1.0, ComputeClass.MEMORY
         for work in kernels:
             found = self.costs.time(work)
-            time_s += found.time_s
+            alone_s = found.time_s * self.profile.slowdown(work)
+            time_s += alone_s
             flop += work.flop
-            weight += found.sigma * found.time_s
+            weight += found.sigma * alone_s
             if found.assumed:
                 self.assumed[f"{work.family} on {self.gpu.name}: {found.source}"] = None
-            if found.time_s > longest:
-                longest, bound = found.time_s, compute_class(work)
+            if alone_s > longest:
+                longest, bound = alone_s, compute_class(work)
         return Price(time_s, bound, self.profile.host_s(kernels), weight / time_s if time_s else 0.0, flop)
 
 

@@ -87,6 +87,9 @@ class Profile:
     merges_tokens
         A token goes once to a device (or once over the network to a host)
         that has several of its experts, not once for each of them.
+    uneven_products
+        Time of a grouped product in 16 bits whose groups are as large as the
+        routing makes them, over that of equal groups; fp8 pads them.
     overlaps_tensor
         Gathers and scatters of sequence parallelism run in chunks beside the
         products that need them; only one chunk of each stands alone.
@@ -125,6 +128,7 @@ class Profile:
     host_waits_for_transfers: bool
     host_waits_for_routing: bool
     merges_tokens: bool
+    uneven_products: float
     overlaps_tensor: bool
     regathers: bool
     fragmentation: float
@@ -167,6 +171,11 @@ class Profile:
             launches += work.num_kernels
             experts += work.shape[0] if work.family is Family.GROUPED_GEMM else 0
         return self.op_s + launches * self.launch_s + experts * self.expert_s if launches else 0.0
+
+    def slowdown(self, work: Work) -> float:
+        """Time of a kernel in this framework over that of the kernel alone."""
+        is_uneven = work.family is Family.GROUPED_GEMM and work.dtype in ("bf16", "fp16")
+        return self.uneven_products if is_uneven else 1.0
 
     def but(self, **changes: object) -> Profile:
         """The same profile with other fields, e.g. ``but(attention="flash1")``.

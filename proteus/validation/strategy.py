@@ -71,7 +71,12 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         changes["attention"] = attention
     if "tokendrop" in run.model:
         # experts get equal, known numbers of tokens; Megatron-Core pads to a capacity with plain all_to_all alone
-        changes |= {"host_waits_for_routing": "false", "merges_tokens": "false", "expert_s": "0"}
+        changes |= {
+            "host_waits_for_routing": "false",
+            "merges_tokens": "false",
+            "expert_s": "0",
+            "uneven_products": "1",
+        }
     if "rms kernel" in run.attention:
         changes["norm"] = "tuned"
     if run.overlap and not run.overlap.startswith("none"):

@@ -22,6 +22,12 @@ def test_a_host_that_reads_the_routing_cannot_launch_ahead() -> None:
     assert step_s(graphed + "true") == pytest.approx(step_s(graphed + "false"))  # a host without work holds nobody
 
 
+def test_groups_as_the_routing_makes_them_are_slow_in_sixteen_bits() -> None:
+    even = "nemo-graphed, uneven_products=1"
+    assert step_s("nemo-graphed") > step_s(even)
+    assert step_s("nemo-graphed", precision="fp8") == step_s(even, precision="fp8")  # padded there
+
+
 def test_merged_tokens_are_sent_once() -> None:
     assert step_s("nemo-graphed") < step_s("nemo-graphed, merges_tokens=false")
 
