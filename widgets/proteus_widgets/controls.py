@@ -137,6 +137,7 @@ class Controls(anywidget.AnyWidget):
         match name:
             case "price":
                 self._price = max(float(value), 0.0)
+                self._draw()
                 if self._on_price:
                     self._on_price(self._price)
             case "model":

@@ -23,6 +23,18 @@ export function prepare(el, name) {
   el.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
   });
+  el.addEventListener("keydown", (event) => sessionKey(event, el), true);
+}
+
+// Undo and redo from any view of a workbench; in a text that is being typed they are the browser's own.
+function sessionKey(event, el) {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  const key = event.key.toLowerCase();
+  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
+  if (!button) return;
+  button.click();
+  taken(event);
 }
 
 export function taken(event) {

@@ -30,6 +30,8 @@ class ControlsView {
       const input = field.options ? h("select") : h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
       input.name = field.name;
       if (field.narrow) input.classList.add("pt-narrow");
+      input.addEventListener("input", () => { this.inputs.get(field.name).typing = true; });
+      input.addEventListener("blur", () => { this.inputs.get(field.name).typing = false; });
       input.addEventListener("change", () => this.send(field.name));
       input.addEventListener("keydown", (event) => event.stopPropagation());
       groups.get(field.group).append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
@@ -57,11 +59,13 @@ class ControlsView {
       const barred = field.options.filter((option) => option.reason);
       input.title = [field.tip, barred.length ? `not possible: ${barred.map((option) => `${option.label} (${option.reason})`).join("; ")}` : ""].filter(Boolean).join("\n");
       input.classList.toggle("pt-error", Boolean(chosen?.reason));
-    } else if (document.activeElement !== input || Number(input.value) !== field.value) input.value = field.value;
+    } else if (!entry.typing) input.value = field.value; // menus that come later do not take a number from under its typist
   }
 
   send(name) {
-    const { input, field } = this.inputs.get(name);
+    const entry = this.inputs.get(name);
+    const { input, field } = entry;
+    entry.typing = false;
     const value = field.options ? field.options[input.selectedIndex]?.value : Number(input.value);
     if (value === undefined || Number.isNaN(value)) return;
     this.model.send({ type: "set", name, value });

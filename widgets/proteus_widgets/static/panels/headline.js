@@ -13,7 +13,7 @@ function metric({ label, value, change, good, tip }) {
 function render({ model, el }) {
   prepare(el, "headline");
   const list = h("div", { class: "pt-metrics", role: "list", "aria-live": "polite" });
-  const action = (name, text, label) => h("button", { type: "button", class: "pt-button", "aria-label": label, title: label, onclick: () => model.send({ type: "action", name }) }, text);
+  const action = (name, text, label) => h("button", { type: "button", class: "pt-button", "data-action": name, "aria-label": label, title: label, onclick: () => model.send({ type: "action", name }) }, text);
   const buttons = {
     undo: action("undo", "↶ Undo", "Undo the last change (ctrl+Z)"),
     redo: action("redo", "↷ Redo", "Redo (ctrl+shift+Z)"),
