@@ -256,12 +256,31 @@ def _llm(row: Mapping[str, str | None], line: int) -> Run:
 _SAMPLE_UNITS = ("samples/s", "images/s", "images_or_samples/s", "sequences/s")
 
 
+#: most samples that one GPU accumulates: the largest batch of a step that BERT is trained with on any number of GPUs
+#: (You et al., arXiv 1904.00962, 65,536 sequences)
+MOST_ACCUMULATED = 65536
+
+
+def _accumulated(notes: str, precision: str) -> int:
+    """Micro-batches of a step, which the remarks tell as ``grad_accum=64 and 32``.
+
+    Of two numbers the first is that of the wide and the second that of the mixed precision where they are joined by
+    "and", as the READMEs head such a column; a list with commas goes on with other rows.
+    """
+    found = re.search(r"\bgrad_accum=(\d+)(?: and (\d+))?", notes)
+    if found is None:
+        return 1
+    is_mixed = found[2] is not None and re.search(r"\bamp\b|fp16|mixed", precision)
+    return int(found[2] if is_mixed else found[1])
+
+
 def _classic(row: Mapping[str, str | None], line: int) -> Run:
     gpus, batch = count(row.get("n_gpus")), count(row.get("batch_per_gpu"))
     notes = _lower(row, "notes")
-    # what has no column of its own stands in the remarks as name=value
-    said = {name: int(value) for name, value in re.findall(r"\b(seq_len|grad_accum)=(\d+)(?![\d.])", notes)}
-    accumulated = said.get("grad_accum", 1)
+    said = {name: int(value) for name, value in re.findall(r"\b(seq_len)=(\d+)(?![\d.])", notes)}
+    accumulated = _accumulated(notes, _lower(row, "precision"))
+    if batch and accumulated > 1 and batch * accumulated > MOST_ACCUMULATED:
+        batch = max(1, batch // accumulated)  # the batch of a whole step stands in the column
     whole = batch * gpus * accumulated if batch and gpus else None
     step_ms, rate = number(row.get("ms_per_step")), number(row.get("images_or_samples_per_s"))
     step_s = step_ms * MS * accumulated if step_ms else None

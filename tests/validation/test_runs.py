@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proteus.errors import InputError
-from proteus.validation.runs import parse_runs, read_runs, shipped_runs
+from proteus.validation.runs import Run, parse_runs, read_runs, shipped_runs
 from tests.validation.rows import table
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "training"
@@ -59,6 +59,23 @@ def test_benchmarks_are_told_by_their_columns() -> None:
     assert (first.kind, first.seq, first.global_batch) == ("classic", 128, 64)
     assert first.step_time_s == pytest.approx(0.64)
     assert (second.seq, second.step_time_s) == (None, None)
+
+
+def benchmark(batch: int, precision: str, notes: str) -> Run:
+    header = "model,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,notes\n"
+    return parse_runs(f"{header}BERT,V100,1,{batch},100,sequences/s,{precision},{notes}\n".encode(), "t")[0]
+
+
+def test_of_two_accumulations_the_second_is_that_of_mixed_precision() -> None:
+    notes = "grad_accum=64 and 32"
+    assert benchmark(128, "TF32", notes).global_batch == benchmark(256, "AMP", notes).global_batch == 8192
+    assert benchmark(128, "FP32 (TF32 on Ampere+)", notes).global_batch == 8192
+
+
+def test_a_batch_too_large_to_be_accumulated_is_that_of_the_step() -> None:
+    run = benchmark(4096, "AMP", "grad_accum=128 and 64")
+    assert (run.micro_batch, run.global_batch) == (64, 4096)
+    assert run.step_time_s == pytest.approx(40.96)
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe\x00", b"a,b\n1,2\n", b"", b"\x1f\x8bnot packed"])
