@@ -29,6 +29,8 @@ from proteus.errors import ModelError
 from proteus.model.graph import Op, Operand, OpKind
 
 Sizes = Mapping[str, int]
+#: bytes per element of half precision
+HALF_BYTES = 2
 #: bytes per element of fp32 scores, statistics and main gradients
 FP32_BYTES = 4
 
@@ -239,7 +241,10 @@ def _conv(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Pro
         dtype=precision.compute if precision.activation == "fp32" else precision.activation,
         shape=(batch, c_in, h, w, c_out, kh, kw, stride_h, stride_w, pad_h, pad_w, groups, int(direction)),
     )
-    return (work,)
+    if profile.channels_last or size > HALF_BYTES:
+        return (work,)  # the kernels of TF32 read either layout
+    turned = 2.0 * size * batch * (c_in * h * w + c_out * out_h * out_w)  # read and written, both images
+    return (work, stream(turned, kernels=2))
 
 
 def _interaction(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:

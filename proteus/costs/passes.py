@@ -75,9 +75,9 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
         case OpKind.LAYER_NORM | OpKind.RMS_NORM | OpKind.GROUP_NORM:
             return _norm(first, out, size, forward, profile)
         case OpKind.BATCH_NORM:
-            if forward:
-                return (stream(2.0 * first + out, Access.SOFTMAX),)
-            return (stream(2.0 * out + 3.0 * first, Access.SOFTMAX),)
+            # with channels last a block reads whole lines of memory, whatever channels it sums
+            access = Access.TUNED if profile.channels_last else Access.SOFTMAX
+            return (stream(2.0 * first + out if forward else 2.0 * out + 3.0 * first, access),)
         case OpKind.POOL2D | OpKind.CONCAT:
             return (stream(first + out if op.kind is OpKind.POOL2D else 2.0 * out),)
         case OpKind.EMBEDDING | OpKind.EMBEDDING_BAG | OpKind.POSITION:

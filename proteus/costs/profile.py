@@ -50,6 +50,10 @@ class Profile:
         The residual add is part of the norm's kernel, which saves one read.
     fused_norm_activation
         A ReLU after a batch norm, and the add between, are part of its kernel.
+    channels_last
+        Images lie with their channels last in memory, as tensor cores take
+        them; else every convolution on tensor cores turns its operands
+        around and its result back.
     fused_rope
         Rotary embedding in one pass over q and k; else slices and concats.
     fused_permute
@@ -114,6 +118,7 @@ class Profile:
     norm: Norm
     fused_add_norm: bool
     fused_norm_activation: bool
+    channels_last: bool
     fused_rope: bool
     fused_permute: bool
     fused_cross_entropy: bool

@@ -52,6 +52,9 @@ def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree
         raise StrategyError("the batch is not stated")
     precision = _precision(run, cluster)
     profile = next((name for word, name in PROFILES.items() if word in run.framework), found.profile)
+    if precision == "fp16" and run.framework == "pytorch":
+        # ConvNets README of DeepLearningExamples: --memory-format nhwc with mixed precision; forks leave PyTorch's nchw
+        profile += ", channels_last=true"
     seq = found.seq
     if "bert" in found.model:
         seq = run.seq or seq

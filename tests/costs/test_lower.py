@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from proteus.cluster import gpus
@@ -170,3 +172,16 @@ def test_an_activation_of_several_kernels_moves_more(model: str, elements: dict[
         for phase, count in zip((Phase.FORWARD, Phase.INPUT_GRAD), moved, strict=True):
             found = works(op, sizes, phase, BF16, profile.load(name))
             assert sum(work.bytes for work in found) == 2 * count * out
+
+
+def test_convolutions_in_half_precision_turn_images_that_lie_channels_first() -> None:
+    block = next(b for b in zoo.load("tiny-cnn").blocks if any(op.kind is OpKind.CONV2D for op in b.ops))
+    op = next(op for op in block.ops if op.kind is OpKind.CONV2D)
+    sizes = {dim: 4 if dim == "batch" else block.dims[dim] for dim in op.dims}
+    first = profile.load("torch-eager")
+    x, y = (4 * math.prod(block.dims[d] for d in o.dims if d != "batch") for o in (op.inputs[0], op.outputs[0]))
+    for phase in Phase:
+        conv, turned = works(op, sizes, phase, BF16, first)
+        assert (turned.family, turned.bytes) == (Family.MEMORY, 2 * 2 * (x + y))
+        assert works(op, sizes, phase, BF16, first.but(channels_last=True)) == (conv,)
+        assert len(works(op, sizes, phase, precision.load("tf32"), first)) == 1
