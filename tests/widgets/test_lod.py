@@ -48,6 +48,14 @@ def test_the_longest_of_a_pixel_stands_for_it() -> None:
     assert rows.tolist() == [1, 3]
 
 
+def test_a_pixel_shows_the_kind_that_fills_it() -> None:
+    """Three short spans of one kind fill more than a longer one of another."""
+    spans = spans_of([[(0.0, 0.3), (0.3, 0.2), (0.5, 0.2), (0.7, 0.15)]])
+    spans.kind[1:] = 2
+    rows, _ = Detail(spans, 10.0).serve(window(spans))
+    assert rows.tolist() == [1]
+
+
 def test_the_span_that_runs_at_the_left_edge_is_served() -> None:
     spans = spans_of([[(0.0, 6.0), (6.0, 1.0), (9.0, 1.0)]])
     rows, _ = Detail(spans, 10.0).serve(window(spans, 5.0, 8.0, 10))

@@ -33,6 +33,7 @@ class TimelineView {
     this.unfolded = new Set(); // devices whose ranks all have rows
     this.cursor = { pointer: null, held: null, told: null }; // times [s]
     this.requested = 0;
+    this.needed = ""; // the level of detail that was asked for last
     this.asked = null; // the selection that the kernel has not confirmed yet
     const help = h("p", { class: "pt-visually-hidden", id: uniqueId("help") }, HELP);
     this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of the step", "aria-describedby": help.id });
@@ -168,7 +169,7 @@ class TimelineView {
     paintAxis(ctx, viewport, theme, times);
     paintCursor(ctx, this.cursor.pointer ?? this.cursor.held, viewport, theme);
     if (this.range) paintMeasure(ctx, this.range, viewport, theme);
-    probe(this.model.get("probe"), { draw_ms: performance.now() - begun, drawn: boxes.drawn, n: frame.length, total: frame.total, rev: frame.rev, lod: frame.lod, from: viewport.from, to: viewport.to });
+    probe(this.model.get("probe"), { draw_ms: performance.now() - begun, drawn: boxes.drawn, n: frame.length, total: frame.total, rev: frame.rev, show: frame.show, lod: frame.lod, from: viewport.from, to: viewport.to });
   }
 
   paintIdle(row) {
@@ -234,7 +235,11 @@ class TimelineView {
     const half = (viewport.to - viewport.from) / 2;
     const lanes = visibleRows(this.rows.rows, viewport.top - 120, viewport.top + viewport.height + 120).filter((row) => row.type === "lane");
     if (!lanes.length) return;
-    this.model.send({ type: "need", from_s: viewport.from - half, to_s: viewport.to + half, first_lane: Math.min(...lanes.map((row) => row.lane)), last_lane: Math.max(...lanes.map((row) => row.lane)) + 1, pixels: Math.round((viewport.width - viewport.left) * 2) });
+    const window = { from_s: viewport.from - half, to_s: viewport.to + half, first_lane: Math.min(...lanes.map((row) => row.lane)), last_lane: Math.max(...lanes.map((row) => row.lane)) + 1, pixels: Math.round((viewport.width - viewport.left) * 2) };
+    const needed = JSON.stringify([this.frame.show, window]);
+    if (needed === this.needed) return; // it is here already, or on its way
+    this.needed = needed;
+    this.model.send({ type: "need", ...window });
   }
 
   scroll(by) {
