@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proteus.compiler.chain import Link
+from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import phase_memory
 from proteus.compiler.offload import activation_bytes, parameter_bytes
 from proteus.compiler.phases import CopySteps
@@ -14,7 +15,8 @@ from proteus.compiler.program import BlockProgram, Move
 from proteus.compiler.rank_plan import HOST_ACTIVATIONS, HOST_PARAMETERS, PIECE
 from proteus.compiler.state import copy_moves
 from proteus.compiler.steps import PORT, Phase, reads
-from proteus.compiler.tables import CommRow, HostCopy, Node, Tables, block_node
+from proteus.compiler.tables import CommRow, HostCopy, Node, OpRow, Tables, block_node
+from proteus.costs.passes import stream
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.strategy.schedules.plan import B, F, W
@@ -38,12 +40,17 @@ class CopyPlanner:
         uses = kind != W or _reads_parameters(program, phase)
         brought = self._copies_in(link, kind, uses)
         copies = [tables.comm(row) for row, _ in brought]
-        gather = [tables.comm(row) for row in self._move_rows(link, has_gathers=uses, has_reductions=False)]
+        gathered = self._move_rows(link, has_gathers=uses, has_reductions=False)
+        gather = [tables.comm(row) for row in gathered]
         shift = len(copies) + len(gather)
         is_comm += [True] * shift
         ref += [*copies, *gather]
         part += [what for _, what in brought] + [-1 - k for k in range(len(gather))]
         edges.extend((c, len(copies) + g) for c in range(len(copies)) for g in range(len(gather)))
+        placed: list[OpRow] = []
+        if not self.profile.prefetches:
+            edges.extend((PORT, len(copies) + g) for g in range(len(gather)))
+            placed = [_placement(row, kind) for row in gathered]
         for number, step in enumerate(phase.steps):
             at = shift + number
             node = _node(link, phase, step.instructions[0])
@@ -59,7 +66,8 @@ class CopyPlanner:
                     tables.op_row(program, phase.instructions[i], _node(link, phase, i), step.share, step.is_last)
                     for i in step.instructions
                 ]
-                ref.append(tables.segment(rows))
+                ref.append(tables.segment(placed + rows))
+                placed = []
             edges.extend((p if p == PORT else p + shift, at) for p in step.preds)
         computes = [i for i, comm in enumerate(is_comm) if not comm]
         if computes:
@@ -117,7 +125,8 @@ class CopyPlanner:
         """The collectives of :func:`copy_moves`."""
         name, node = link.run.block.name, block_node(link)
         rows = []
-        for move, numel in copy_moves(link, has_gathers=has_gathers, has_reductions=has_reductions):
+        apart = not self.profile.prefetches
+        for move, numel in copy_moves(link, has_gathers=has_gathers, has_reductions=has_reductions, apart=apart):
             # FSDP gathers in the compute precision whatever the master copy is
             gathers = move.kind == "all_gather"
             size = numel * (self.precision.activation_bytes if gathers else self.precision.reduce_bytes)
@@ -128,6 +137,13 @@ class CopyPlanner:
             )
             rows.append(self.tables.state_row(link.program.mesh, move.axes, move.kind, size, *what, node))
         return rows
+
+
+def _placement(row: CommRow, kind: int) -> OpRow:
+    """Copies of what every rank sent to its place: torch's all_gather into a list of tensors makes one by rank."""
+    kernels = (stream(2.0 * row.size_bytes, kernels=row.mesh.degree(row.axes)),)
+    span = SpanKind.FORWARD if kind == F else SpanKind.BACKWARD
+    return OpRow(None, None, kernels, f"place what {row.name} brought", row.node, span, is_last=False)
 
 
 def _node(link: Link, phase: Phase, instruction: int) -> Node:

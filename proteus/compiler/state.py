@@ -129,13 +129,24 @@ def reduction_steps(data: tuple[str, ...], kept: tuple[str, ...]) -> tuple[tuple
     return tuple(found)
 
 
-def copy_moves(link: Link, *, has_gathers: bool, has_reductions: bool) -> list[tuple[StateMove, float]]:
-    """Collectives around one phase of one copy: gathers before it, reductions after it; with elements moved."""
+#: parameters smaller than this are not worth a gather of their own (DeepSpeed stage3_param_persistence_threshold)
+_SMALL_NUMEL = 1e5
+
+
+def copy_moves(
+    link: Link, *, has_gathers: bool, has_reductions: bool, apart: bool = False
+) -> list[tuple[StateMove, float]]:
+    """Collectives around one phase of one copy: gathers before it, reductions after it; with elements moved.
+
+    Parameters are gathered in one collective, or `apart`: large ones each in its own.
+    """
     found: list[tuple[StateMove, float]] = []
     if has_gathers:
-        for axes, members in gathers(link).items():
-            items = tuple((0, 0, 0, state) for state in members)
-            found.append((StateMove(kind="all_gather", axes=axes, items=items), float(sum(s.numel for s in members))))
+        for axes, every in gathers(link).items():
+            for members in _each_apart(every) if apart else (every,):
+                items = tuple((0, 0, 0, state) for state in members)
+                numel = float(sum(s.numel for s in members))
+                found.append((StateMove(kind="all_gather", axes=axes, items=items), numel))
     if has_reductions:
         for (data, kept), members in reductions(link).items():
             items = tuple((0, 0, 0, state) for state in members)
@@ -145,6 +156,12 @@ def copy_moves(link: Link, *, has_gathers: bool, has_reductions: bool) -> list[t
                 if kind == "reduce_scatter":
                     numel /= link.program.mesh.degree(axes)
     return found
+
+
+def _each_apart(states: tuple[ParameterState, ...]) -> list[tuple[ParameterState, ...]]:
+    small = tuple(state for state in states if state.numel < _SMALL_NUMEL)
+    large: list[tuple[ParameterState, ...]] = [(state,) for state in states if state.numel >= _SMALL_NUMEL]
+    return [*large, small] if small else large
 
 
 def _by_key(pairs: Iterable[tuple[Key, ParameterState]]) -> dict[Key, tuple[ParameterState, ...]]:

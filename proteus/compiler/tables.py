@@ -67,8 +67,8 @@ class OpRow:
     name: str
     node: Node
     span: SpanKind
-    share: float = 1.0  # of the op's work; the numbers are made by the last part
-    is_last: bool = True
+    share: float = 1.0  # of the op's work, whose numbers the last part makes
+    is_last: bool = True  # whether it makes the numbers; copies make none
 
 
 @dataclass(frozen=True, slots=True)

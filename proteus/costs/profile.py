@@ -97,6 +97,10 @@ class Profile:
     overlaps_tensor
         Gathers and scatters of sequence parallelism run in chunks beside the
         products that need them; only one chunk of each stands alone.
+    prefetches
+        ZeRO-3 gathers the parameters of a block in one collective beside the
+        block before; else each large one alone when its block begins, and
+        what every rank sent is copied to its place (DeepSpeed).
     regathers
         What sequence parallelism gathers for a product is dropped after it
         and gathered again for the gradient (Megatron); else it is kept whole.
@@ -135,6 +139,7 @@ class Profile:
     merges_tokens: bool
     uneven_products: float
     overlaps_tensor: bool
+    prefetches: bool
     regathers: bool
     fragmentation: float
     launch_s: float

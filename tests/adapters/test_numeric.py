@@ -13,6 +13,7 @@ from hypothesis.control import assume
 import proteus as pt
 from proteus.adapters import verify
 from proteus.cluster import clusters
+from proteus.compiler import state
 from proteus.errors import ModelError, StrategyError
 from proteus.strategy import StrategyTree
 from proteus.strategy.schedule import SCHEDULES
@@ -177,6 +178,12 @@ def test_llama_in_three_dimensions(zero: int, recompute: str) -> None:
         dp=2, tp=2, pp=2, global_batch=8, zero=zero, recompute=recompute, sequence_parallel=True
     )
     check(tree)
+
+
+def test_parameters_gathered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_SMALL_NUMEL", 100)
+    tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=3, global_batch=8)
+    check(tree.with_training(profile="deepspeed"))
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-gpt", "tiny-moe", "tiny-cnn", "tiny-dlrm"])

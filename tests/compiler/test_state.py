@@ -32,6 +32,27 @@ def test_zero(zero: int, gathered: list[str], reduced: list[str], updated: tuple
     assert {s.updated_axes for s in states(link)} == {updated}
 
 
+def test_large_parameters_are_gathered_apart() -> None:
+    link = layer(pt.StrategyTree(pt.models.load("llama2-7b", layers=1)).parallelize(dp=8, zero=3))
+    ((whole, numel),) = copy_moves(link, has_gathers=True, has_reductions=False)
+    moves = copy_moves(link, has_gathers=True, has_reductions=False, apart=True)
+    names = [[item[3].parameter.name for item in move.items] for move, _ in moves]
+    assert all(len(each) == 1 for each in names[:-1])
+    assert names[-1] == ["attention.norm.weight", "mlp.norm.weight"]
+    assert sum(of for _, of in moves) == numel
+    assert sorted(name for each in names for name in each) == sorted(item[3].parameter.name for item in whole.items)
+
+
+def test_gathers_apart_wait_for_their_block() -> None:
+    tree = pt.StrategyTree(pt.models.load("llama2-7b", layers=4)).parallelize(dp=8, zero=3, global_batch=8)
+    ahead, apart = (
+        pt.simulate(tree.with_training(profile=f"deepspeed, prefetches={text}"), pt.clusters.load("dgx-a100"))
+        for text in ("true", "false")
+    )
+    assert apart.exposed_comm_s["parameter"] > 2 * ahead.exposed_comm_s["parameter"]
+    assert apart.step_time_s > ahead.step_time_s
+
+
 def test_hybrid_shard() -> None:
     """Cut over some of the data axes: scattered over those, the rest summed."""
     assert reduction_steps(("dp", "cp"), ("cp",)) == (("reduce_scatter", ("cp",)), ("all_reduce", ("dp",)))

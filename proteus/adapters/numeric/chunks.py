@@ -11,6 +11,7 @@ from proteus.compiler.offload import offloaded_activations
 from proteus.compiler.program import BlockProgram, Compute, Instruction
 from proteus.compiler.state import ParameterState, StateMove, copy_moves, states
 from proteus.compiler.steps import phases
+from proteus.costs import profile as profiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Chunks:
     def __init__(self, graph: ExecutionGraph) -> None:
         self.chunks = graph.chunks
         self.is_split = graph.schedule.is_split
+        self.gathers_apart = not profiles.load(graph.tree.training.profile).prefetches
         self.views = [[_view(link) for link in chunk.links] for chunk in graph.chunks]
         self._places: dict[tuple[int, str, tuple[str | None, ...], tuple[int, ...]], Place] = {}
 
@@ -59,7 +61,8 @@ class Chunks:
 
     def move(self, chunk: int, link: int, part: int, shift: int, *, is_gather: bool) -> StateMove:
         """The parameter gather or gradient reduction that a step of a copy carries out."""
-        moves = copy_moves(self.view(chunk, link).link, has_gathers=is_gather, has_reductions=not is_gather)
+        of = self.view(chunk, link).link
+        moves = copy_moves(of, has_gathers=is_gather, has_reductions=not is_gather, apart=self.gathers_apart)
         return moves[-1 - part - (0 if is_gather else shift)][0]
 
     def next_copy(self, chunk: int, link: int, copy: int) -> tuple[int, int, int] | None:
