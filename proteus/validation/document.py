@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from proteus.files import atomic_write
-from proteus.validation.metrics import Summary, by_table, summarize
+from proteus.validation.metrics import Summary, by_table, one_scale_error, summarize
 from proteus.validation.plots import scatter
 from proteus.validation.report import percent, worst_line
 from proteus.validation.runs import Run
@@ -26,6 +28,7 @@ TARGETS = (
 #: tables that vary the strategy of one model on one cluster, where the order of the rows means something
 STRATEGY_TABLES = ("aleph", "zero_bubble", "mlm_sc21")
 TEXT = Path(__file__).with_name("data") / "accuracy_notes.md"
+HELD_OUT = Path(__file__).with_name("data") / "held_out.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,10 @@ def page(evidence: Evidence, folder: str) -> str:
         f"![predicted against measured, one run seen]({folder}/warm.svg)",
         "## By source table",
         "`n/e`: not expressible. `bias`: median signed error. `tau`: Kendall's tau of the throughput by GPU. "
-        "`verdicts`: fits or out of memory, told right. `warm`: mean error of the other rows after one run was seen.",
+        "`verdicts`: fits or out of memory, told right. `held out`: mean error with the constants seen in whole "
+        "steps (below) as they are without this table. `warm`: mean error of the other rows after one run was seen. "
+        "`one scale`: mean error left when the best single factor for the whole table is known: what lies beyond a "
+        "factor on a machine's speed.",
         _tables(cold, warm),
         "## What each behaviour is worth",
         _ablation(cold, evidence.ablation),
@@ -161,13 +167,27 @@ def _overall(cold: Sequence[Score], warm: Sequence[Score]) -> str:
 
 def _tables(cold: Sequence[Score], warm: Sequence[Score]) -> str:
     after = {name: summarize(rows) for name, rows in by_table(warm).items()}
-    header = ("table", "rows", "n/e", "median", "mean", "bias", "tau", "verdicts", "missed", "false", "memory", "warm")
-    rows = []
+    header = ("table", "rows", "n/e", "median", "mean", "bias", "tau", "verdicts", "missed", "false", "memory")
+    added = held_out()
+    rows, held, scaled = [], [], []
     for name, scores in by_table(cold).items():
         s = summarize(scores)
         warmed = after.get(name)
-        rows.append((*_cells(name, s), percent(warmed.mean_error if warmed else None)))
-    return table(header, rows)
+        without = None if s.mean_error is None or name not in added else s.mean_error + added[name]
+        spread = one_scale_error(scores)
+        held += [] if without is None else [without]
+        scaled += [] if spread is None else [spread]
+        more = (without, warmed.mean_error if warmed else None, spread)
+        rows.append((*_cells(name, s), *(percent(error) for error in more)))
+    means = [percent(fmean(errors)) if errors else "-" for errors in (held, scaled)]
+    text = table((*header, "held out", "warm", "one scale"), rows)
+    return f"{text}\n\nMean over tables: held out {means[0]}, one scale {means[1]}."
+
+
+def held_out() -> dict[str, float]:
+    """What leaving a table out of the constants adds to its mean error; ``benchmarks/leave_one_table_out.py``."""
+    added: dict[str, float] = json.loads(HELD_OUT.read_text(encoding="utf-8"))["added"]
+    return added
 
 
 def _cells(name: str, s: Summary) -> tuple[str, ...]:

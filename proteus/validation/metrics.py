@@ -109,6 +109,20 @@ def summarize(scores: Iterable[Score]) -> Summary:
     )
 
 
+def one_scale_error(scores: Iterable[Score]) -> float | None:
+    """Mean absolute error where the best factor for all of `scores` is known: what no such factor can take away.
+
+    The mean is convex in the factor and bends where a row becomes exact.
+
+    >>> from proteus.validation.score import SCORED
+    >>> rows = [Score(id="", table_id="", status=SCORED, step_time_s=s, measured_step_time_s=1.0) for s in (2, 2, 1)]
+    >>> round(one_scale_error(rows), 3)
+    0.167
+    """
+    ratios = [1.0 + row.time_error for row in scores if row.time_error is not None]
+    return min((fmean(abs(ratio / exact - 1.0) for ratio in ratios) for exact in ratios), default=None)
+
+
 def by_table(scores: Iterable[Score]) -> dict[str, list[Score]]:
     """Rows by source table, in order of first appearance."""
     tables: dict[str, list[Score]] = {}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from proteus.validation.document import Evidence, page, write
+import pytest
+
+from proteus.validation.document import Evidence, held_out, page, write
+from proteus.validation.metrics import one_scale_error
 from proteus.validation.plots import scatter
-from proteus.validation.runs import parse_runs
+from proteus.validation.runs import parse_runs, shipped_runs
 from proteus.validation.score import PLAIN
 from proteus.validation.validate import validate
 from proteus.validation.warm import warm_scores
@@ -37,6 +41,23 @@ def test_the_page_tells_tables_reasons_and_rows(tmp_path: Path) -> None:
     assert text == page(found, "accuracy")
     for words in ("| a |", "overlap off", "adapters", "a-1 a:", "compute 90 %"):
         assert words in text
+    assert "held out | warm | one scale" in text
     for name in ("cold", "warm"):
         assert f"accuracy/{name}.svg" in text
         assert (tmp_path / "accuracy" / f"{name}.svg").is_file()
+
+
+def test_every_timed_table_is_held_out_once() -> None:
+    timed = {run.table_id for run in shipped_runs() if run.step_time_s is not None}
+    added = held_out()
+    assert set(added) == timed
+    # leaving its own runs out of what they shaped never flatters a table by much
+    assert min(added.values()) > -0.03
+    assert added["vtrain_single_h1024"] > 0.1  # no other table can show its host's time
+
+
+def test_one_scale_takes_a_common_factor_away() -> None:
+    found = evidence().cold
+    both = [replace(score, measured_step_time_s=7.0 * (score.step_time_s or 0.0)) for score in found]
+    assert one_scale_error(both) == pytest.approx(0.0, abs=1e-9)
+    assert one_scale_error([]) is None
