@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser import views
 from tests.browser.lab import KERNEL_IDLE, Lab, free_port, server_command, server_environment, write_settings
@@ -39,6 +39,9 @@ ARGUMENTS = (
     "--disable-sync",
 )
 STOP_TIMEOUT_S = 20
+#: patience with a machine that does other things as well; nothing waits longer than it must
+ANSWER_TIMEOUT_MS, EXPECT_TIMEOUT_MS = 90_000, 30_000
+expect.set_options(timeout=EXPECT_TIMEOUT_MS)
 #: press the button if it can be; whether it could
 UNDO = """() => {
     const button = document.querySelector('.pt-headline button[aria-label^="Undo"]');
@@ -90,10 +93,17 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+def new_context(browser: Browser) -> BrowserContext:
+    """A fresh profile."""
+    context = browser.new_context(viewport=VIEWPORT)
+    context.set_default_timeout(ANSWER_TIMEOUT_MS)
+    return context
+
+
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """An empty page of a fresh profile; its JavaScript errors fail the test."""
-    context = browser.new_context(viewport=VIEWPORT)
+    context = new_context(browser)
     fresh = context.new_page()
     errors: list[str] = []
     fresh.on("pageerror", lambda error: errors.append(str(error)))
@@ -105,7 +115,7 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture(scope="session")
 def opened(lab: Lab, browser: Browser) -> Iterator[tuple[Page, list[str]]]:
     """The page that the tests of the workbench share, with its errors: a kernel starts slower than any test runs."""
-    context = browser.new_context(viewport=VIEWPORT)
+    context = new_context(browser)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

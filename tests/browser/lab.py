@@ -16,7 +16,7 @@ import nbformat
 from playwright.sync_api import Page
 
 START_TIMEOUT_S = 60.0
-KERNEL_TIMEOUT_MS = 90_000
+KERNEL_TIMEOUT_MS = 180_000  # the first kernel of a fresh checkout compiles the simulator
 #: JupyterLab's commands, from the page: the server is started with --expose-app-in-browser
 RUN_COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args)"
 KERNEL_IDLE = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"

@@ -13,17 +13,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import VIEWPORT
+from tests.browser.conftest import new_context
 from tests.browser.lab import KERNEL_TIMEOUT_MS, Lab
 from tests.browser.views import BUILD, DRAWN, OFFERED, choose, tab
 
+IDLE = ".jp-Notebook-ExecutionIndicator[data-status='idle']"
 OURS = ("blob:", "anywidget")
 
 
 @pytest.fixture
 def hosted(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
     """An empty page, and the errors of ours on it."""
-    context = browser.new_context(viewport=VIEWPORT)
+    context = new_context(browser)
     page = context.new_page()
     errors: list[str] = []
 
@@ -43,7 +44,7 @@ def open_voila(page: Page, lab: Lab) -> None:
 
 def open_notebook(page: Page, lab: Lab) -> None:
     page.goto(f"{lab.url}/notebooks/host.ipynb")
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=KERNEL_TIMEOUT_MS)
+    page.wait_for_selector(IDLE)  # before that the keys do nothing yet
     page.locator(".jp-Cell .cm-content").first.click()
     page.keyboard.press("Control+Enter")
 

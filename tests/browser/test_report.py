@@ -6,17 +6,13 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-import proteus as pt
+from tests.browser.views import open_report
 
 
 def test_report_is_offline_and_linked(page: Page, tmp_path: Path) -> None:
-    tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=2, tp=2, pp=2, global_batch=16)
-    path = tmp_path / "report.html"
-    pt.simulate(tree, pt.clusters.load("dgx-a100")).to_html(path)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri())
-    page.wait_for_function("window.proteusProbe?.timeline?.n > 0 && window.proteusProbe?.topology?.edges > 0")
+    open_report(page, tmp_path / "report.html")
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     page.locator(".pt-row", has_text="layers").first.click()
     page.wait_for_function("window.proteusProbe.topology.lit.length > 0")

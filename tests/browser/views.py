@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from playwright.sync_api import Locator, Page
+
+import proteus as pt
 
 BUILD = """
 import proteus as pt
@@ -33,3 +37,11 @@ def row(page: Page, text: str, nth: int = 0) -> Locator:
 
 def tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name, exact=True).click()
+
+
+def open_report(page: Page, path: Path) -> None:
+    """Write the report of a small result to `path` and open it from there."""
+    tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=2, tp=2, pp=2, global_batch=16)
+    pt.simulate(tree, pt.clusters.load("dgx-a100")).to_html(path)
+    page.goto(path.as_uri())
+    page.wait_for_function(DRAWN)
