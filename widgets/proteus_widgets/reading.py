@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from proteus.result.spans import Spans
 from proteus.strategy import TreeRow
 from proteus_widgets.tracks import MemoryTrack
 
@@ -81,34 +80,42 @@ def arrows(result: Result, span: int) -> list[dict[str, float]]:
     """
     spans, cause = result.spans, result.timeline.cause
     task = int(spans.task[span])
-    own = np.flatnonzero((spans.task == task) & (spans.lane == spans.lane[span]))
+    waiting = np.flatnonzero(cause == task)[:MOST_ARROWS]
+    is_near = np.zeros(len(cause), bool)
+    is_near[[task, *waiting]] = True
+    if cause[task] >= 0:
+        is_near[cause[task]] = True
+    rows = np.flatnonzero(is_near[spans.task])
+    lane = np.searchsorted(spans.lane_ptr, rows, side="right") - 1
+    device = np.array([lane.device for lane in spans.lanes])[lane]
+    here = int(np.searchsorted(rows, span))
+
+    def nearest(task: int, *, last: bool) -> list[int]:
+        """The span of `task` on the device of `span`, or else any one: its last op or its first."""
+        found = np.flatnonzero(spans.task[rows] == task)
+        if not len(found):
+            return []
+        same = found[device[found] == device[here]]
+        found = same if len(same) else found[lane[found] == lane[found[0]]]
+        return [int(found[-1 if last else 0])]
+
+    own = np.flatnonzero((spans.task[rows] == task) & (lane == lane[here]))
     pairs: list[tuple[int, int]] = []
-    if span == own[0] and cause[task] >= 0:
-        pairs += [(row, span) for row in _nearest(spans, int(cause[task]), span, last=True)]
-    if span == own[-1]:
-        for waiting in np.flatnonzero(cause == task)[:MOST_ARROWS].tolist():
-            pairs += [(span, row) for row in _nearest(spans, waiting, span, last=False)]
-    end_s = spans.start_s + spans.duration_s
+    if here == own[0] and cause[task] >= 0:
+        pairs += [(row, here) for row in nearest(int(cause[task]), last=True)]
+    if here == own[-1]:
+        for other in waiting.tolist():
+            pairs += [(here, row) for row in nearest(other, last=False)]
+    start_s, end_s = spans.start_s[rows], spans.start_s[rows] + spans.duration_s[rows]
     return [
         {
-            "from_lane": int(spans.lane[a]),
+            "from_lane": int(lane[a]),
             "from_s": float(end_s[a]),
-            "to_lane": int(spans.lane[b]),
-            "to_s": float(spans.start_s[b]),
+            "to_lane": int(lane[b]),
+            "to_s": float(start_s[b]),
         }
         for a, b in pairs
     ]
-
-
-def _nearest(spans: Spans, task: int, span: int, *, last: bool) -> list[int]:
-    """The span of `task` on the device of `span`, or else any one: its last op or its first."""
-    rows = np.flatnonzero(spans.task == task)
-    if not len(rows):
-        return []
-    device = np.array([lane.device for lane in spans.lanes])[spans.lane]
-    same = rows[device[rows] == device[span]]
-    found = same if len(same) else rows[spans.lane[rows] == spans.lane[rows[0]]]
-    return [int(found[-1 if last else 0])]
 
 
 def memory_tracks(result: Result) -> list[MemoryTrack]:
