@@ -76,7 +76,7 @@ def test_a_device_unfolds_into_its_ranks(bench: Page) -> None:
     expect(bench.locator(".pt-live").first).to_contain_text("with the same times: 0-3")
     canvas.scroll_into_view_if_needed()
     canvas.hover(position={"x": 30, "y": 34})
-    expect(bench.locator(".pt-timeline .pt-tip")).to_contain_text("4 ranks with the same times")
+    expect(bench.locator(".pt-timeline .pt-tip").first).to_contain_text("4 ranks with the same times")
     canvas.click(position={"x": 30, "y": 34})
     bench.wait_for_function(f"window.proteusProbe.timeline.rows === {folded}")
 
@@ -100,7 +100,7 @@ def test_a_degree_is_changed_and_undone(bench: Page) -> None:
     assert steps.inner_text() != before
     bench.get_by_role("button", name="Undo the last change").click()
     expect(steps).to_have_text(before)
-    assert probe(bench, "controls.values.tp") == 2
+    bench.wait_for_function("window.proteusProbe.controls.values.tp === 2")
 
 
 def test_impossible_values_are_greyed_with_their_reason(bench: Page) -> None:
