@@ -130,16 +130,17 @@ def _check_sizes(block: Block, op: Op, cut: list[str | None], mesh: Mesh, sizes:
 
 def _check_derived(block: Block, cuts: Mapping[str, Cut], mesh: Mesh) -> None:
     """Slots are filled in the order of a rank's own tokens: dispatch and combine must cut tokens alike."""
-    first: dict[str, tuple[str, Cut]] = {}
+    first: tuple[str, Cut] | None = None
     for op in block.ops:
-        for derived, sources in derived_dims(block, op).items():
-            if derived not in op.dims:
-                continue
-            own = tuple(dim if dim in sources else None for dim in cuts[op.name])
-            other, there = first.setdefault(derived, (op.name, own))
-            if own != there:
-                axis = next(a for a, pair in enumerate(zip(own, there, strict=True)) if pair[0] != pair[1])
-                raise StrategyError(
-                    f"{op.name}: axis {mesh.names[axis]} cuts {own[axis] or 'no tokens'}, in {other} "
-                    f"{there[axis] or 'no tokens'}; {derived} are filled and read in one order, give both one partition"
-                )
+        derived = derived_dims(block, op)
+        if not derived:
+            continue
+        sources = {dim for each in derived.values() for dim in each}
+        own = tuple(dim if dim in sources else None for dim in cuts[op.name])
+        other, there = first = first or (op.name, own)
+        if own != there:
+            axis = next(a for a, pair in enumerate(zip(own, there, strict=True)) if pair[0] != pair[1])
+            raise StrategyError(
+                f"{op.name}: axis {mesh.names[axis]} cuts {own[axis] or 'no tokens'}, in {other} "
+                f"{there[axis] or 'no tokens'}; slots are filled and read in one order, give both one partition"
+            )

@@ -32,7 +32,8 @@ class Step:
     """One collective (or local) step.
 
     `axes` are mesh axis indexes in mesh order.  `dim` is what is scattered,
-    gathered or sliced; `to_dim` the new cut of an all_to_all.
+    gathered or sliced, `to_dim` the new cut of an all_to_all: those of its
+    first axis, the others may cut other dims.
     """
 
     kind: StepKind
@@ -171,15 +172,27 @@ def _moves(dims: tuple[str, ...], layout: Layout, goal: Layout) -> list[Step]:
         for size in range(1, len(axes) + 1):
             suffix = tuple(axes[-size:])
             moves.append(Step("all_gather", suffix, layout, _replace(layout, suffix, Replicate()), dim=dim))
-            wanted = {goal[axis] for axis in suffix}
-            target = next(iter(wanted)) if len(wanted) == 1 else None
-            if isinstance(target, Shard) and target.dim != dim and _may_cut(layout, suffix, target.dim):
-                after = _replace(layout, suffix, target)
-                moves.append(Step("all_to_all", suffix, layout, after, dim=dim, to_dim=target.dim))
+    moves += _exchanges(layout, goal)
     for axis, placement in enumerate(layout):
         target = goal[axis]
         if isinstance(placement, Replicate) and isinstance(target, Shard) and _may_cut(layout, (axis,), target.dim):
             moves.append(Step("slice", (axis,), layout, _replace(layout, (axis,), target), dim=target.dim))
         if isinstance(placement, Replicate) and isinstance(target, Partial):
             moves.append(Step("mask", (axis,), layout, _replace(layout, (axis,), target)))
+    return moves
+
+
+def _exchanges(layout: Layout, goal: Layout) -> list[Step]:
+    """all_to_alls: axes that cut some dims, innermost there, come to cut others, innermost too."""
+    moves = []
+    changes = [
+        (p.dim, q.dim) if isinstance(p, Shard) and isinstance(q, Shard) else ("", "") for p, q in zip(layout, goal)
+    ]
+    for subset in _subsets([axis for axis, (old, new) in enumerate(changes) if old != new]):
+        left = _replace(layout, subset, Replicate())
+        pairs = [changes[axis] for axis in subset]
+        apart = {old for old, _ in pairs}.isdisjoint(new for _, new in pairs)  # else some pairs of ranks share nothing
+        if apart and all(_may_cut(left, (a,), dim) for a, pair in zip(subset, pairs) for dim in pair):
+            after = tuple(goal[axis] if axis in subset else p for axis, p in enumerate(layout))
+            moves.append(Step("all_to_all", subset, layout, after, dim=pairs[0][0], to_dim=pairs[0][1]))
     return moves

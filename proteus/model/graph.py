@@ -52,12 +52,11 @@ Sizes
 -----
 Sizes are per sample: the dim ``batch`` has size 1 here and gets its real
 size (the micro-batch times the data-parallel degree) when a strategy is
-compiled.  A dim in :attr:`Block.derived` follows others: MoE's ``slots``
-(places in an expert's queue) come from ``(batch, seq)``.  Its size here is
-for one sample, it grows with the batch, a rank with 1/n of the tokens has
-1/n of the slots, and so in ``DISPATCH`` and ``COMBINE`` it is sharded by
-whatever axes shard ``batch`` and ``seq`` and is never cut on its own; to
-every other op it is a dim like any other.
+compiled.  A dim in :attr:`Block.derived` follows others: of the places in an
+expert's queue MoE's ``slot_rows`` come from ``batch``, ``slots`` from ``seq``.
+A rank with 1/n of the tokens has 1/n of the places, and so in ``DISPATCH``
+and ``COMBINE`` they are sharded by whatever axes shard ``batch`` and ``seq``
+and are never cut on their own; to every other op they are dims like any other.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 ::
 
     x [batch, seq, hidden] ── router ── gate ─── gates [batch, seq, experts]
-      └── dispatch ── [experts, slots, hidden]       │
+      └── dispatch ── [experts, slot_rows, slots, hidden]
                         └ experts.gate_up, activation, experts.fc2
                                         └── combine ─┴── [batch, seq, hidden]
 
-Tokens cut over a mesh axis give ``slots`` cut over that axis; experts cut
-over it want ``experts`` cut.  The mismatch between the two is expert
-parallelism's all_to_all, which the compiler finds by itself.
+An expert has ``slots`` for every sample, in ``slot_rows``.  Samples cut over a
+mesh axis give ``slot_rows`` cut over that axis, positions give ``slots``;
+experts cut over it want ``experts`` cut.  The mismatch between the two is
+expert parallelism's all_to_all, which the compiler finds by itself.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def add_experts(b: BlockBuilder, x: str, spec: TransformerSpec, experts: Experts
     slots = b.op(
         "mlp.dispatch",
         OpKind.DISPATCH,
-        "batch seq hidden experts slots",
+        "batch seq hidden experts slot_rows slots",
         [x, gates],
-        "experts slots hidden",
+        "experts slot_rows slots hidden",
         saves=[gates],
         attrs=attrs,
     )
@@ -39,7 +40,7 @@ def add_experts(b: BlockBuilder, x: str, spec: TransformerSpec, experts: Experts
     out = b.op(
         "mlp.combine",
         OpKind.COMBINE,
-        "batch seq hidden slots | experts",
+        "batch seq hidden slot_rows slots | experts",
         [done, gates],
         _TOKENS,
         saves=[done, gates],
@@ -77,11 +78,11 @@ def _add_expert_mlp(b: BlockBuilder, slots: str, spec: TransformerSpec) -> str:
     two = " two" if spec.gated else ""
     name = "mlp.experts.gate_up" if spec.gated else "mlp.experts.fc1"
     weight = b.parameter(f"{name}.weight", f"experts{two} expert_ffn hidden")
-    inner = f"experts slots{two} expert_ffn"
+    inner = f"experts slot_rows slots{two} expert_ffn"
     up = b.op(
         name,
         OpKind.LINEAR,
-        f"experts slots expert_ffn | hidden |{two}",
+        f"experts slot_rows slots expert_ffn | hidden |{two}",
         [slots, weight],
         inner,
         saves=[slots],
@@ -89,12 +90,13 @@ def _add_expert_mlp(b: BlockBuilder, slots: str, spec: TransformerSpec) -> str:
     active = b.op(
         "mlp.experts.activation",
         OpKind.ACTIVATION,
-        f"experts slots expert_ffn | |{two}",
+        f"experts slot_rows slots expert_ffn | |{two}",
         [up],
-        "experts slots expert_ffn",
+        "experts slot_rows slots expert_ffn",
         saves=[up],
         attrs={"function": spec.activation},
     )
     weight = b.parameter("mlp.experts.fc2.weight", "experts hidden expert_ffn")
-    roles = "experts slots hidden | expert_ffn"
-    return b.op("mlp.experts.fc2", OpKind.LINEAR, roles, [active, weight], "experts slots hidden", saves=[active])
+    roles = "experts slot_rows slots hidden | expert_ffn"
+    out = "experts slot_rows slots hidden"
+    return b.op("mlp.experts.fc2", OpKind.LINEAR, roles, [active, weight], out, saves=[active])

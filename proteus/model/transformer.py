@@ -81,9 +81,10 @@ def layer(spec: TransformerSpec, name: str, count: int, *, sparse: bool) -> Bloc
     experts = spec.experts if sparse else None
     sizes = spec.dims()
     if experts is not None:
-        sizes |= {"experts": experts.num, "expert_ffn": experts.ffn, "slots": experts.slots(spec.seq)}
+        sizes |= {"experts": experts.num, "expert_ffn": experts.ffn}
+        sizes |= {"slot_rows": sizes["batch"], "slots": experts.slots(spec.seq)}
         sizes |= {"shared_ffn": experts.shared_ffn} if experts.shared_ffn else {}
-    derived = {"slots": ("batch", "seq")} if experts is not None else {}
+    derived = {"slot_rows": ("batch",), "slots": ("seq",)} if experts is not None else {}
     b = BlockBuilder(name, sizes, count=count, derived=derived)
     x = b.take("x", _TOKENS)
 

@@ -66,10 +66,10 @@ def test_a_cut_maximum_is_a_partial_maximum() -> None:
     assert output_layout(HEAD, top, top.outputs[0], ("vocab",)) == (Partial("max"),)
 
 
-@pytest.mark.parametrize("dim", ["batch", "seq"])
-def test_slots_follow_the_tokens(dim: str) -> None:
+@pytest.mark.parametrize(("dim", "follows"), [("batch", "slot_rows"), ("seq", "slots")])
+def test_slots_follow_the_tokens(dim: str, follows: str) -> None:
     dispatch = op_of(EXPERTS, "mlp.dispatch")
-    assert output_layout(EXPERTS, dispatch, dispatch.outputs[0], (dim,)) == (Shard("slots"),)
+    assert output_layout(EXPERTS, dispatch, dispatch.outputs[0], (dim,)) == (Shard(follows),)
     fc2 = op_of(EXPERTS, "mlp.experts.fc2")
     assert input_layout(EXPERTS, fc2, fc2.inputs[0], ("slots",)) == (Shard("slots"),)
 

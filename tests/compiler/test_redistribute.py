@@ -125,3 +125,26 @@ def test_sizes_by_the_convention_of_collectives() -> None:
     assert group_bytes(gather, 64.0, mesh) == 16.0  # the gathered part of a y rank
     exchange = plan(DIMS, 64.0, (Replicate(), Shard("a")), (Replicate(), Shard("b")), mesh)[0]
     assert group_bytes(exchange, 64.0, mesh) == 16.0  # the send buffer of one rank
+
+
+def test_axes_that_cut_several_dims_exchange_together() -> None:
+    """Tokens cut by sample and by position go to experts cut by both, and come back, in one collective each."""
+    dims, mesh = ("experts", "rows", "slots"), Mesh((("x", 2), ("y", 2)))
+    tokens, experts = (Shard("rows"), Shard("slots")), (Shard("experts"), Shard("experts"))
+    for before, after in ((tokens, experts), (experts, tokens)):
+        (step,) = plan(dims, 64.0, before, after, mesh)
+        assert (step.kind, step.axes) == ("all_to_all", (0, 1))
+        assert group_bytes(step, 64.0, mesh) == 16.0
+
+
+def test_an_exchange_comes_before_a_gather_that_makes_it_larger() -> None:
+    dims, mesh = ("experts", "rows", "slots"), Mesh((("ep", 2), ("tp", 2)))
+    steps = plan(dims, 64.0, (Shard("rows"), Shard("slots")), (Shard("experts"), Replicate()), mesh)
+    assert [step.kind for step in steps] == ["all_to_all", "all_gather"]
+
+
+def test_axes_that_swap_their_dims_do_not_exchange_at_once() -> None:
+    """Each rank would need the shard of one other only: that is no all_to_all."""
+    mesh = Mesh((("x", 2), ("y", 2)))
+    steps = plan(DIMS, 64.0, (Shard("a"), Shard("b")), (Shard("b"), Shard("a")), mesh)
+    assert len(steps) > 1 and all(len(step.axes) == 1 for step in steps if step.kind == "all_to_all")

@@ -19,10 +19,10 @@ def test_modules_of_a_mixture() -> None:
 
 def test_slots_follow_batch_and_seq() -> None:
     block = zoo.load("mixtral-8x7b", seq=4096).blocks[1]
-    assert block.derived == {"slots": ("batch", "seq")}
+    assert block.derived == {"slot_rows": ("batch",), "slots": ("seq",)}
     assert block.dims["slots"] == 4096 * 2 // 8
     ops = {op.name: op for op in block.ops}
-    assert ops["mlp.dispatch"].outputs[0].dims == ("experts", "slots", "hidden")
+    assert ops["mlp.dispatch"].outputs[0].dims == ("experts", "slot_rows", "slots", "hidden")
     assert ops["mlp.combine"].dims["experts"].role is Role.REDUCTION
     assert ops["mlp.experts.gate_up"].dims["experts"].role is Role.PARALLEL
     assert ops["mlp.gate"].dims["experts"].role is Role.INDIVISIBLE

@@ -72,24 +72,37 @@ def moved(
             whole = torch.cat(list(shards), dim=dims.index(step.dim))
             return [whole.clone() for _ in shards]
         case "all_to_all":
-            assert step.dim is not None and step.to_dim is not None
-            axis = dims.index(step.dim)
-            return [
-                torch.cat(
-                    [
-                        _part(x, step.to_dim, dims, sizes, step, mesh, c, base)
-                        for x, base in zip(shards, coordinates, strict=True)
-                    ],
-                    dim=axis,
-                )
-                for c in coordinates
-            ]
+            return [_exchanged(step, dims, sizes, mesh, c, coordinates, shards) for c in coordinates]
         case "slice":
             assert step.dim is not None
             return [_part(x, step.dim, dims, sizes, step, mesh, c, c) for x, c in zip(shards, coordinates, strict=True)]
         case "mask":
             first = [all(c[axis] == 0 for axis in step.axes) for c in coordinates]
             return [x if keeps else torch.zeros_like(x) for x, keeps in zip(shards, first, strict=True)]
+
+
+def _exchanged(
+    step: Step,
+    dims: Sequence[str],
+    sizes: Mapping[str, int],
+    mesh: Mesh,
+    at: Coordinate,
+    coordinates: Sequence[Coordinate],
+    shards: Sequence[Tensor],
+) -> Tensor:
+    """The shard of the rank at `at` after an all_to_all: a piece of every rank's, each put in its place."""
+    mine = [local_chunk(dim, sizes[dim], step.after, mesh, at) for dim in dims]
+    whole = shards[0].new_empty([length for _, length in mine])
+    for base, x in zip(coordinates, shards, strict=True):
+        place = whole
+        for axis, (dim, (first, length)) in enumerate(zip(dims, mine, strict=True)):
+            start, held = local_chunk(dim, sizes[dim], step.before, mesh, base)
+            low, high = max(first, start), min(first + length, start + held)
+            size = max(0, high - low)
+            x = x.narrow(axis, low - start, size) if size else x.narrow(axis, 0, 0)
+            place = place.narrow(axis, low - first, size) if size else place.narrow(axis, 0, 0)
+        place.copy_(x)
+    return whole
 
 
 def reduced(shards: Sequence[Tensor], op: str) -> Tensor:

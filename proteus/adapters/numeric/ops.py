@@ -300,14 +300,17 @@ def _placed(gates: Tensor, slots: int) -> Tensor:
 
 def dispatch(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     x, gates = xs
-    return (torch.einsum("ect,th->ech", _placed(gates.flatten(0, 1), at.length["slots"]), x.flatten(0, 1)),)
+    shape = at.shape(op.outputs[0].dims)
+    placed = _placed(gates.flatten(0, 1), shape[1] * shape[2])
+    return (torch.einsum("ect,th->ech", placed, x.flatten(0, 1)).reshape(shape),)
 
 
 def combine(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     slots, gates = xs
     tokens = gates.flatten(0, 1)
-    y = torch.einsum("ech,ect,te->th", slots, _placed(tokens, at.length["slots"]), tokens)
-    return (y.reshape(*gates.shape[:2], slots.shape[2]),)
+    queues = slots.flatten(1, 2)
+    y = torch.einsum("ech,ect,te->th", queues, _placed(tokens, queues.shape[1]), tokens)
+    return (y.reshape(*gates.shape[:2], queues.shape[2]),)
 
 
 def _reduced(op: Op) -> list[int]:

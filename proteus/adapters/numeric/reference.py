@@ -260,12 +260,13 @@ def _router(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
 
 def _dispatch(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     tokens, gates = xs[0].flatten(0, 1), drop.full(xs[1]).flatten(0, 1)
-    return torch.stack([tokens * (gates[:, e] > 0).unsqueeze(-1) for e in range(gates.shape[1])])
+    sent = torch.stack([tokens * (gates[:, e] > 0).unsqueeze(-1) for e in range(gates.shape[1])])
+    return sent.reshape(-1, *xs[0].shape)  # every expert has room for all
 
 
 def _combine(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     gates = drop.full(xs[1]).flatten(0, 1)
-    y = sum(xs[0][e] * gates[:, e].unsqueeze(-1) for e in range(gates.shape[1]))
+    y = sum(xs[0][e].flatten(0, 1) * gates[:, e].unsqueeze(-1) for e in range(gates.shape[1]))
     assert isinstance(y, Tensor)
     return y.reshape(*xs[1].shape[:2], -1)
 

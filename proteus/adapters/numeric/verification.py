@@ -135,7 +135,7 @@ def _dispatched(program: BlockProgram, graph: ExecutionGraph) -> list[TokenGroup
                 group = TokenGroup(
                     samples=(start, start + at.length[samples]),
                     positions=(left, left + at.length[positions]),
-                    capacity=at.length["slots"],
+                    capacity=math.prod(at.length[dim] for dim in program.block.derived),
                 )
                 found.setdefault(group)
     return list(found)
