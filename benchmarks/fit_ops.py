@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,11 @@ from proteus.costs import curves
 from proteus.costs.ops import GEMM_MAX_SPLIT
 
 OUT = Path(__file__).parent.parent / "proteus" / "costs" / "data" / "curves.json"
+KERNELS = OUT.parents[2] / "validation" / "data" / "kernels.json"
+#: arguments that are the shape of a kernel and not the sheet of a GPU
+SHAPE = {"gemm": 4, "conv": 13}
+#: fewest shapes that two sources share for their spread to say something
+LEAST_SHARED = 30
 #: rows shorter than this, or than this many times the shortest of their
 #: source, measure launch and timer more than the kernel [s]
 SCORED_FROM_S, SCORED_FROM_SHORTEST = 20e-6, 5.0
@@ -159,6 +165,38 @@ def main() -> None:
         entry["sigma"] = max(entry["sigma"], LEAST_SIGMA)
     if options.write:
         write(table)
+        body = {"about": "Written by benchmarks/fit_ops.py.", "scores": errors, "agreement": agreement(groups)}
+        KERNELS.write_text(json.dumps(body, indent=1) + "\n")
+
+
+def agreement(groups: dict[Key, list[Samples]]) -> list[dict[str, object]]:
+    """How far sources differ that measured the same shapes on the same chip, one factor between them taken away.
+
+    Times are compared as shares of what the FLOP take at the rate of each sheet.  No curve can be nearer to both
+    than half of it.
+    """
+    found = []
+    for (family, chip, dtype), group in groups.items():
+        if family not in SHAPE:
+            continue
+        shares = []
+        for s in group:
+            long = long_rows(s)
+            shape, share = s.args[long, : SHAPE[family]], (s.time_s / fitting.bound_s(s))[long]
+            shares.append({tuple(row): value for row, value in zip(shape, share, strict=True)})
+        for (i, one), (j, other) in combinations(enumerate(shares), 2):
+            both = one.keys() & other.keys()
+            if len(both) < LEAST_SHARED:
+                continue
+            ratio = np.array([one[row] / other[row] for row in both])
+            factor = float(np.median(ratio))
+            found.append(
+                {
+                    "family": family, "chip": chip, "key": dtype, "one": group[i].source, "other": group[j].source,
+                    "rows": len(both), "factor": factor, "spread": float(np.abs(ratio / factor - 1.0).mean()),
+                }
+            )  # fmt: skip
+    return found
 
 
 def print_scores(errors: list[dict[str, object]]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from proteus.files import atomic_write
+from proteus.validation import kernels
 from proteus.validation.metrics import Summary, by_table, one_scale_error, summarize
 from proteus.validation.plots import scatter
 from proteus.validation.report import percent, worst_line
@@ -109,6 +110,8 @@ def page(evidence: Evidence, folder: str) -> str:
         "## What each behaviour is worth",
         _ablation(cold, evidence.ablation),
         _notes(),
+        "## Kernels, scored on sources that the curves never saw",
+        _kernels(),
         "## What could not be scored",
         _reasons(cold),
         "## Worst rows",
@@ -229,6 +232,14 @@ def _ablation(cold: Sequence[Score], ablation: Mapping[str, Sequence[Score]]) ->
 
 def _notes() -> str:
     return TEXT.read_text(encoding="utf-8").strip()
+
+
+def _kernels() -> str:
+    families, sources, agree = kernels.tables()
+    by_family = ("", "rows", "same chip, by row", "by source", "all, by row", "by source", "wanted")
+    by_source = ("family", "chip", "dtype", "source", "against", "rows", "error", "bias", "harness, µs")
+    shared = ("same shapes", "chip", "dtype", "one source", "other source", "rows", "factor", "spread beyond it")
+    return "\n\n".join([table(by_family, families), kernels.notes(), table(by_source, sources), table(shared, agree)])
 
 
 def _reasons(scores: Sequence[Score]) -> str:

@@ -1,0 +1,38 @@
+"""Benchmarks of named models: what their rows say, and how a framework lays images out."""
+
+from __future__ import annotations
+
+import pytest
+
+from proteus.cluster import clusters
+from proteus.costs import profile
+from proteus.errors import StrategyError
+from proteus.validation.classic import classic_case
+from proteus.validation.runs import parse_runs
+
+
+def recipe(framework: str, precision: str, model: str = "resnet50", cluster: str = "dgx-a100") -> tuple[str, str]:
+    """The precision and the profile that a row gets."""
+    header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision\n"
+    row = f"{model},{framework},A100,1,32,100,images/s,{precision}\n"
+    run = parse_runs((header + row).encode(), "t")[0]
+    tree = classic_case(run, clusters.load(cluster), [])
+    return tree.training.precision, tree.training.profile
+
+
+def test_ampere_is_no_mixed_precision() -> None:
+    text = '"FP32 (TF32 on Ampere+, inferred)"'
+    assert recipe("PyTorch", text)[0] == "tf32"
+    assert recipe("PyTorch", text, cluster="dgx-2")[0] == "fp32"
+    assert recipe("PyTorch", "AMP/FP16")[0] == "fp16"
+    with pytest.raises(StrategyError, match="int8"):
+        recipe("PyTorch", "INT8")
+
+
+def test_images_lie_channels_last_where_the_scripts_say_so() -> None:
+    last = {
+        name: profile.load(recipe(name, precision)[1]).channels_last
+        for name, precision in (("PyTorch", "AMP"), ("PyTorch (fork)", "AMP"), ("MxNet", "AMP"), ("TensorFlow", "AMP"))
+    }
+    assert last == {"PyTorch": True, "PyTorch (fork)": False, "MxNet": True, "TensorFlow": True}
+    assert not profile.load(recipe("PyTorch", "TF32")[1]).channels_last

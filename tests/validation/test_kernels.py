@@ -1,0 +1,32 @@
+"""The table of kernels held out is whole, and every number that is not reached has a cause beside it."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+from proteus.validation import kernels
+
+
+def test_every_curve_that_ships_was_scored_or_had_no_other_source() -> None:
+    text = resources.files("proteus.costs").joinpath("data/curves.json").read_text("utf-8")
+    scored = {(row["family"], row["chip"], row["key"]) for row in kernels.load()["scores"]}
+    for chip, families in json.loads(text)["curves"].items():
+        for family, keys in families.items():
+            for key, curve in keys.items():
+                measured = curve["rows"] > 1  # anchors and borrowed ratios are no tables
+                assert not measured or (family, chip, key) in scored or family == "attention", (family, chip, key)
+
+
+def test_families_add_up_to_their_sources() -> None:
+    families, sources, agree = kernels.tables()
+    for name, rows, *_ in families:
+        assert int(rows) == sum(int(row[5]) for row in sources if row[0] == name)
+    assert all(float(row[-1].rstrip("%")) > 0 for row in agree)
+
+
+def test_a_family_above_its_number_is_named_in_the_notes() -> None:
+    notes = kernels.notes()
+    for name, _, same, _, every, by_source, wanted in kernels.tables()[0]:
+        reached = all(float(cell.rstrip("%")) <= float(wanted.split()[0]) for cell in (every, by_source))
+        assert reached or name.split(",")[0].capitalize() in notes, (name, same, every, by_source)
