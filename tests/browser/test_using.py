@@ -97,6 +97,32 @@ def test_advice_is_applied_and_taken_back(bench: Page) -> None:
     expect(steps).to_have_text(before)
 
 
+def test_a_cause_of_exposed_communication_is_selected_everywhere(bench: Page) -> None:
+    tab(bench, "Why is it slow?")
+    cause = bench.locator(".pt-why .pt-link-text").first
+    path = cause.inner_text()
+    cause.click()
+    expect(bench.locator(".pt-inspector-title")).to_have_text(path)
+    bench.wait_for_function("window.proteusProbe.topology.lit.length > 0")
+
+
+def test_half_width_stacks_the_views_without_holes(bench: Page) -> None:
+    size = bench.viewport_size
+    assert size is not None
+    bench.set_viewport_size({"width": 700, "height": size["height"]})
+    parts = ("tree", "topology", "timeline")
+    bench.wait_for_function(
+        "document.querySelector('.pt-topology').offsetTop >= document.querySelector('.pt-tree').offsetHeight"
+    )
+    tree, topology, timeline = (bench.locator(f".pt-{part}").first.bounding_box() for part in parts)
+    picture, frame = (bench.locator(f".pt-topology {part}").bounding_box() for part in ("svg", ".pt-topology-stage"))
+    bench.set_viewport_size(size)
+    assert tree and topology and timeline and picture and frame
+    assert tree["y"] + tree["height"] <= topology["y"] and tree["height"] < 320
+    assert timeline["y"] - topology["y"] - topology["height"] < 30
+    assert frame["height"] - picture["height"] < 30
+
+
 def test_a_price_gives_a_cost(bench: Page) -> None:
     price = bench.locator(".pt-controls input[name=price]")
     for value, count in (("2", 1), ("0", 0)):

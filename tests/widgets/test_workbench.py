@@ -174,6 +174,13 @@ def test_ladder_sums_to_the_step(bench: Workbench) -> None:
     assert sum(step["seconds"] for step in ladder) == pytest.approx(bench.session.result.step_time_s)
 
 
+def test_exposed_communication_selects_its_node(bench: Workbench) -> None:
+    bench.tabs.selected_index = 0
+    entry = bench.why.why["exposed"][0]
+    say(bench.why, type="select", what="node", id=entry["node"])
+    assert bench.session.rows[bench.tree.selected].path == entry["label"]
+
+
 def test_compare_after_a_pin(bench: Workbench) -> None:
     bench.tabs.selected_index = 2
     assert bench.compare.table.comparison == {}

@@ -19,6 +19,7 @@ LEAST_LEVER = 0.001
 def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
     """Ladder, exposed communication by node and levers, for the browser."""
     explained = result.explain()
+    ids = {row.path: row.id for row in result.tree.rows()}
     until = 0.0
     steps: list[dict[str, Any]] = []
     for rung in explained.steps:
@@ -28,7 +29,10 @@ def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
         )
     return {
         "ladder": steps,
-        "exposed": [{"label": path, "seconds": seconds} for path, seconds in explained.exposed_by_node[:MOST_NODES]],
+        "exposed": [
+            {"label": path, "seconds": seconds, "node": ids.get(path, -1)}
+            for path, seconds in explained.exposed_by_node[:MOST_NODES]
+        ],
         "levers": [
             {
                 "label": lever.label,

@@ -61,3 +61,5 @@ class Why(anywidget.AnyWidget):
         match message:
             case {"type": "apply", "index": int(index)} if 0 <= index < len(self._session.suggestions):
                 self._session.request(**self._session.suggestions[index].changes)
+            case {"type": "select", "what": "node", "id": int(row)}:
+                self._session.select("node", row)

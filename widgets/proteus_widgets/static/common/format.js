@@ -13,7 +13,7 @@ const BANDWIDTH = [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1, "B/s"]];
 export const seconds = (value, digits = 4) => (value === 0 ? "0 s" : scaled(value, SECONDS, digits));
 export const bytes = (value, digits = 4) => scaled(value, BYTES, digits);
 export const bandwidth = (value) => scaled(value, BANDWIDTH, 4);
-export const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+export const percent = (share) => `${(100 * share).toFixed(share !== 0 && Math.abs(share) < 0.0995 ? 1 : 0)} %`;
 export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
 // Rising numbers with runs drawn together: 0-3, 8, 10-11; cut off where it gets long.

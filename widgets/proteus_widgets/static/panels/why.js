@@ -23,6 +23,8 @@ function table(caption, head, rows) {
 
 function render({ model, el }) {
   prepare(el, "why");
+  // The part of the model that causes it: selected in all views.
+  const node = ({ label, node: id }) => h("button", { type: "button", class: "pt-link-text", "aria-label": `Select ${label}`, onclick: () => model.send({ type: "select", what: "node", id }) }, label);
   const load = () => {
     const why = model.get("why");
     if (!why.ladder) return;
@@ -38,7 +40,7 @@ function render({ model, el }) {
       side.append(h("h4", {}, "What would help most"), h("ul", { class: "pt-changes" }, ...items));
     } else side.append(h("h4", {}, "What would help most"), h("p", { class: "pt-faint" }, why.searching ? "Trying neighbouring strategies…" : "No neighbouring strategy is faster."));
     if (why.levers.length) side.append(table("If the machine were better", ["", "step time"], why.levers.map((lever) => h("tr", {}, h("th", { scope: "row" }, lever.label), h("td", { class: "pt-number" }, lever.gain)))));
-    if (why.exposed.length) side.append(table("Exposed communication by node", ["", "time"], why.exposed.map((entry) => h("tr", {}, h("th", { scope: "row" }, entry.label), h("td", { class: "pt-number" }, seconds(entry.seconds))))));
+    if (why.exposed.length) side.append(table("Exposed communication by node", ["", "time"], why.exposed.map((entry) => h("tr", {}, h("th", { scope: "row" }, entry.node < 0 ? entry.label : node(entry)), h("td", { class: "pt-number" }, seconds(entry.seconds))))));
     el.replaceChildren(h("div", { class: "pt-why-body" }, ...parts, side));
     probe("why", { steps: why.ladder.length, changes: why.changes.length });
   };
