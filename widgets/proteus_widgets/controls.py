@@ -89,7 +89,7 @@ class Controls(anywidget.AnyWidget):
         with self.hold_sync():
             self.failed = bool(session.error)
             self.message = session.error or self._note()
-            if self.failed:
+            if not session.busy:  # refused or stopped: what the browser shows is not what is
                 self.rev += 1
 
     def _note(self) -> str:
