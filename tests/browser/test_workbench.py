@@ -161,6 +161,12 @@ def test_single_keys_stay_in_the_views(bench: Page) -> None:
         bench.wait_for_timeout(100)
         assert bench.evaluate(kind) == "code", target  # M would make it text
         assert bench.locator(".jp-Cell").count() == cells, target
+    for beside in (".pt-metric-value", ".pt-group-name", ".pt-topology-head", ".pt-live", ".pt-code-head"):
+        bench.locator(beside).first.click()
+        bench.keyboard.press("d")
+        bench.keyboard.press("d")
+        assert bench.evaluate("Boolean(document.activeElement.closest('.pt'))"), beside
+        assert bench.locator(".jp-Cell").count() == cells, beside
 
 
 def test_zoom_by_keyboard_and_fit(bench: Page) -> None:

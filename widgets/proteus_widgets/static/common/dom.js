@@ -20,6 +20,7 @@ export const svg = (tag, attributes = {}, ...children) => build(document.createE
 export function prepare(el, name) {
   el.classList.add("pt", `pt-${name}`);
   el.setAttribute("data-lm-suppress-shortcuts", "true");
+  el.tabIndex = -1; // a click beside its parts gives it the focus, else the next D D would reach the notebook
   el.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
   });
