@@ -57,8 +57,10 @@ def test_a_thousand_gpus(lab: Lab, page: Page, screenshot: Callable[[Page, str],
     bar = page.get_by_role("progressbar", name="simulated")
     expect(bar).to_have_attribute("value", "0.5")
     canvas.focus()
-    page.keyboard.press("ArrowRight")
+    rev = probe(page, "timeline.rev")
+    page.keyboard.press("ArrowRight")  # to the first span that was sent, left of what is seen: the view follows
     page.wait_for_function("window.proteusProbe.tree.selected >= 0")
+    page.wait_for_function(f"window.proteusProbe.timeline.rev > {rev}")
     screenshot(page, "thousand-gpus-busy")
     page.get_by_role("button", name="Stop").click()
     expect(bar).to_be_hidden()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -241,3 +242,18 @@ def test_kernel_memory_stays_flat(session: Session) -> None:
         tracemalloc.stop()
     columns = sum(len(column) for column in bench.timeline.data.values() if isinstance(column, memoryview))
     assert grown < columns  # six results came and went; not even the columns of one stayed
+
+
+def test_suggestions_are_sought_again_after_a_stop(bench: Workbench) -> None:
+    """The change had ended the search; the result that is still shown wants its suggestions."""
+
+    async def play() -> None:
+        bench.why.show()
+        await asyncio.sleep(0.7)  # the search has begun
+        bench.session.request(tp=4)
+        bench.session.stop()
+        while bench.why.searching:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+    assert bench.session.settings.tp == 2 and bench.session.suggestions

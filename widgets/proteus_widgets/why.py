@@ -28,22 +28,33 @@ class Why(anywidget.AnyWidget):
         super().__init__(**traits)
         self._session = session
         self.searching = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._later: asyncio.TimerHandle | None = None
         session.observe(self._found, "suggestions")
+        session.observe(self._calm, "busy")
         self.on_msg(self._receive)
 
     def show(self) -> None:
         """Show the ladder at once and look for useful changes meanwhile."""
         try:
-            loop = asyncio.get_running_loop()
+            self._loop = asyncio.get_running_loop()
         except RuntimeError:  # outside Jupyter nobody looks; Session.suggest() is there for scripts
             self._draw()
             return
         self.searching = True
         self._draw()
+        self._seek()
+
+    def _seek(self) -> None:
+        assert self._loop is not None
         if self._later:
             self._later.cancel()
-        self._later = loop.call_later(CALM_S, self._session.request_suggestions)
+        self._later = self._loop.call_later(CALM_S, self._session.request_suggestions)
+
+    def _calm(self, change: Any) -> None:
+        """A change that ended the search was refused or stopped: what is shown still wants its suggestions."""
+        if self.searching and not change.new:
+            self._seek()
 
     def _found(self, change: Any) -> None:
         if self.searching and self._session.outcome is not None:
