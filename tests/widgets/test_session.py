@@ -202,6 +202,18 @@ def test_a_running_simulation_is_followed_and_stopped(small_tree: pt.StrategyTre
     assert not session.busy and session.settings.tp == 2
 
 
+def test_no_search_begins_beside_a_change(session: Session) -> None:
+    async def play() -> None:
+        session.request(tp=4)
+        session.request_suggestions()
+        while session.busy:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+
+    asyncio.run(play())
+    assert not session.suggestions and not session.levers
+
+
 def test_a_change_ends_the_search_for_suggestions(session: Session) -> None:
     async def play() -> None:
         session.request_suggestions()

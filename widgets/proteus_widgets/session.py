@@ -363,7 +363,9 @@ class Session(t.HasTraits):
         return self.suggestions
 
     def request_suggestions(self) -> None:
-        """As :meth:`suggest`, in the background; a change of the strategy ends it."""
+        """As :meth:`suggest`, in the background; a change of the strategy ends it, and while one runs nothing begins."""
+        if self.busy:
+            return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
