@@ -363,7 +363,7 @@ class Session(t.HasTraits):
         return self.suggestions
 
     def request_suggestions(self) -> None:
-        """As :meth:`suggest`, in the background; a change of the strategy ends it, and while one runs nothing begins."""
+        """As :meth:`suggest`, in the background; a change of the strategy ends it, and none begins beside one."""
         if self.busy:
             return
         try:
