@@ -39,6 +39,14 @@ def test_a_thousand_gpus(lab: Lab, page: Page, screenshot: Callable[[Page, str],
     # only what the pixels can show is sent, and the whole step is there
     assert probe(page, "timeline.lod") and probe(page, "timeline.total") > 300_000
     assert probe(page, "timeline.n") < 60_000
+    # the bars of a host's tile stand for its links
+    page.locator(".pt-link[aria-label^='host 5 to network']").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("window.proteusProbe.topology.lit.length > 0")
+    expect(page.locator(".pt-info strong")).to_contain_text("host5/")
+    screenshot(page, "thousand-link")
+    page.keyboard.press("Escape")
+    page.wait_for_function("window.proteusProbe.topology.lit.length === 0")
     # a change brings another picture
     step = page.locator(".pt-metric-value").first.inner_text()
     choose(page, "sequence_parallel", "off")

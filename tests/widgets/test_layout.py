@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 
@@ -57,8 +58,28 @@ def test_one_host_alone_has_no_fabric() -> None:
 
 def test_more_than_64_gpus_collapse_to_tiles() -> None:
     drawn = whole("dgx-a100", 16)
-    assert drawn.nodes == [] and len(drawn.hosts) == 16
+    assert [node.kind for node in drawn.nodes] == ["spine"] and len(drawn.hosts) == 16
     assert [cell["device"] for cell in drawn.hosts[2].cells] == list(range(16, 24))
+
+
+@pytest.mark.parametrize("name", ["dgx-a100", "dgx1-v100", "mi300x", "hc1"])
+def test_the_bars_of_a_tile_are_the_links_of_its_host(name: str) -> None:
+    cluster = pt.clusters.load(name, nodes=20)
+    drawn = picture(cluster)
+    for host in range(cluster.num_hosts):
+        bars = {edge.ends[1]: edge.links for edge in drawn.edges if edge.ends[0] == f"host {host}"}
+        assert set(bars) == {"network", "GPU to GPU"}
+        assert all(link in cluster.link_range(host) for links in bars.values() for link in links)
+        assert all("nic" in cluster.link_name(link) for link in bars["network"])
+        assert len(set(bars["network"]) & set(bars["GPU to GPU"])) == 0
+
+
+def test_a_network_that_can_limit_has_a_bar_over_the_tiles() -> None:
+    free = pt.clusters.load("dgx-a100", nodes=128)
+    narrow = free.with_fabric(dataclasses.replace(free.fabric, oversubscription=4.0))
+    assert not [edge for edge in picture(free).edges if edge.ends == ("leaf", "spine")]
+    (bar,) = [edge for edge in picture(narrow).edges if edge.ends == ("leaf", "spine")]
+    assert all(narrow.link_name(link).startswith("fabric/") for link in bar.links)
 
 
 def test_an_opened_host_is_drawn_in_full() -> None:

@@ -12,105 +12,28 @@
     │ [ NVSwitch ]  │
     └───────────────┘
 
-Beyond :data:`COLLAPSE_BEYOND` GPUs a host is a tile with one cell per GPU,
+Beyond :data:`COLLAPSE_BEYOND` GPUs a host is a tile (:mod:`proteus_widgets.tiles`),
 unless it was opened.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Any
 
 import networkx as nx
 
 from proteus.cluster import Cluster
+from proteus_widgets.shapes import BOX, Edge, HostBox, Node, Picture
+from proteus_widgets.tiles import fabric_bar, tile_bars, tiles
 
 COLLAPSE_BEYOND = 64
 ROW_OF_HOSTS = 4  # more full hosts than this take two rows
-MOST_TILES = 128
-TILES_ASPECT = 2.2  # width by height of the field of tiles
-COLUMN, LAYER, BOX = 34.0, 44.0, 20.0
+COLUMN, LAYER = 34.0, 44.0
 PAD, GAP = 12.0, 22.0
 MARGIN = 34.0  # from the frame of a host to the middle of its outermost layers; its label fits there
 ARCS = 28.0  # room under the GPUs for links from GPU to GPU
-CELL, TILE_GAP = 9.0, 10.0
 #: layers of a host, counted from the fabric; memory is not drawn
 LAYERS = ("nic", "cpu", "pcie", "gpu", "nvswitch")
-
-
-@dataclass(slots=True)
-class Node:
-    """A box. `device` is -1 unless it is a GPU."""
-
-    name: str
-    label: str
-    kind: str
-    x: float
-    y: float
-    width: float
-    height: float = BOX
-    device: int = -1
-
-    def message(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("name", "label", "kind", "x", "y", "width", "height", "device")}
-
-
-@dataclass(slots=True)
-class Edge:
-    """A drawn line: the directed links of both ways, and its SVG path."""
-
-    ends: tuple[str, str]
-    links: tuple[int, ...]
-    kind: str
-    capacity_Bps: float
-    path: str = ""
-
-    def message(self) -> dict[str, Any]:
-        return {
-            "ends": list(self.ends),
-            "links": list(self.links),
-            "kind": self.kind,
-            "capacity": self.capacity_Bps if math.isfinite(self.capacity_Bps) else None,
-            "path": self.path,
-        }
-
-
-@dataclass(slots=True)
-class HostBox:
-    """The frame of a host; `cells` are the GPUs of a collapsed one."""
-
-    host: int
-    label: str
-    x: float
-    y: float
-    width: float
-    height: float
-    cells: list[dict[str, float]] = field(default_factory=list)
-
-    def message(self) -> dict[str, Any]:
-        return {n: getattr(self, n) for n in ("host", "label", "x", "y", "width", "height", "cells")}
-
-
-@dataclass(slots=True)
-class Picture:
-    width: float
-    height: float
-    nodes: list[Node]
-    edges: list[Edge]
-    hosts: list[HostBox]
-    note: str = ""
-
-    def message(self) -> dict[str, Any]:
-        return {
-            "width": self.width,
-            "height": self.height,
-            "note": self.note,
-            "nodes": [n.message() for n in self.nodes],
-            "edges": [e.message() for e in self.edges],
-            "hosts": [h.message() for h in self.hosts],
-        }
 
 
 def picture(cluster: Cluster, opened: Collection[int] = ()) -> Picture:
@@ -142,14 +65,20 @@ def picture(cluster: Cluster, opened: Collection[int] = ()) -> Picture:
             boxes.append(box)
             nodes += inner
     bottom = max([box.y + box.height for box in boxes], default=top + fabric_height)
-    note = ""
+    note, bars = "", []
     if collapse:
         closed = [h for h in range(cluster.num_hosts) if h not in full]
-        tiles, note = _tiles(cluster, closed, bottom + GAP if full else 0.0, width if full else 0.0)
-        boxes += tiles
-        width = max([width, *(t.x + t.width for t in tiles)])
-        bottom = max([bottom, *(t.y + t.height for t in tiles)])
-    edges = _edges(graph, {node.name: node for node in nodes}, {box.host: box for box in boxes}, width)
+        over = bottom if full else BOX if cluster.num_hosts > 1 else -GAP
+        small, note = tiles(cluster, closed, over + GAP, width if full else 0.0)
+        boxes += small
+        width = max([width, *(t.x + t.width for t in small)])
+        bottom = max([bottom, *(t.y + t.height for t in small)])
+        bars = tile_bars(cluster, small)
+        if not full:
+            network, bar = fabric_bar(cluster, width)
+            nodes += network
+            bars += bar
+    edges = _edges(graph, {node.name: node for node in nodes}, {box.host: box for box in boxes}, width) + bars
     return Picture(width, bottom, nodes, edges, boxes, note)
 
 
@@ -261,27 +190,6 @@ def _fabric(names: list[str], width: float, top: float, *, between: bool) -> lis
     if has_spine:
         nodes.append(Node("spine", "spine", "spine", width / 2, spine_y, width * (0.3 if between else 0.5)))
     return nodes
-
-
-def _tiles(cluster: Cluster, hosts: list[int], top: float, least: float) -> tuple[list[HostBox], str]:
-    per = cluster.devices_per_host
-    columns = 4 if per <= 16 else 9
-    rows = -(-per // columns)
-    width, height = columns * CELL + 12, rows * CELL + 26
-    shown = hosts[:MOST_TILES]
-    in_row = math.ceil(math.sqrt(TILES_ASPECT * len(shown) * (height + TILE_GAP) / (width + TILE_GAP))) if shown else 1
-    in_row = max(in_row, int((least + TILE_GAP) // (width + TILE_GAP)), 1)
-    tiles = []
-    for i, host in enumerate(shown):
-        x = (i % in_row) * (width + TILE_GAP)
-        y = top + (i // in_row) * (height + TILE_GAP)
-        cells = [
-            {"device": host * per + k, "x": x + 7 + (k % columns) * CELL, "y": y + 20 + (k // columns) * CELL}
-            for k in range(per)
-        ]
-        tiles.append(HostBox(host, str(host), x, y, width, height, cells))
-    rest = len(hosts) - len(shown)
-    return tiles, f"and {rest:,} more hosts" if rest else ""
 
 
 def _edges(graph: nx.DiGraph, nodes: dict[str, Node], boxes: dict[int, HostBox], width: float) -> list[Edge]:

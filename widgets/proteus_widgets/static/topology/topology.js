@@ -105,6 +105,7 @@ class TopologyView {
     const [a, b] = edge.ends;
     const use = this.use(index);
     const capacity = edge.capacity !== null ? `${edge.kind} · ${bandwidth(edge.capacity)} each way` : `${edge.kind} · never limits`;
+    if (edge.links.length > 2) return [`${a} – ${b}`, capacity, `${edge.links.length} links · the busiest ${percent(this.most(index))} used`];
     return [`${a} – ${b}`, capacity, ...edge.links.map((_, i) => `${i ? "←" : "→"} ${percent(use[i] ?? 0)} used`)];
   }
 
