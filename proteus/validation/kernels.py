@@ -30,8 +30,8 @@ def load() -> dict[str, list[dict[str, Any]]]:
 def mean_error(rows: Sequence[dict[str, Any]]) -> tuple[float | None, float | None]:
     """Mean over rows, and over sources.
 
-    >>> mean_error([{"rows": 1, "error": 0.1}, {"rows": 3, "error": 0.2}, {"rows": 0, "error": None}])
-    (0.175, 0.15000000000000002)
+    >>> mean_error([{"rows": 1, "error": 0.25}, {"rows": 3, "error": 0.75}, {"rows": 0, "error": None}])
+    (0.625, 0.5)
     """
     scored = [row for row in rows if row["rows"]]
     if not scored:
