@@ -4,7 +4,9 @@ A call on a CPU is timed without what its thread waited for a core: other
 programs take it now and then, and that is not the call's.  (Linux counts that
 waiting: ``/proc/.../schedstat``, Documentation/scheduler/sched-stats.)  What
 runs in several processes at once cannot be corrected so, and there the quiet
-runs count: noise of a busy machine only adds.
+runs count: noise of a busy machine only adds.  A call that is repeated would
+find its tensors in the caches, which it does not in a step; so other memory is
+swept before each run.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
 
 #: runs that are thrown away: they allocate memory, choose algorithms, fill caches
 WARM_UP = 2
+#: between two runs of an op a training step touches other memory: more than the caches of one core hold
+SWEPT_BYTES = 16 * 2**20
 #: calls between two waits on a GPU, whose host runs ahead; a CPU has done a call when it returns
 ISSUED_TOGETHER = 10
 #: fewest and most runs of which the median is taken
@@ -77,6 +82,8 @@ class Clock:
                 call()
             self.wait()
             return (time.perf_counter() - begin) / ISSUED_TOGETHER
+        if alone:
+            _elsewhere().add_(1.0)
         waited = waited_s() if alone else 0.0
         begin = time.perf_counter()
         call()
@@ -95,6 +102,12 @@ class Clock:
             best = min(best, (time.perf_counter() - begin) / times)
             self.wait()
         return best
+
+
+@cache
+def _elsewhere() -> torch.Tensor:
+    """Memory that no measured call uses."""
+    return torch.zeros(SWEPT_BYTES // 4)
 
 
 def quiet(times_s: list[float]) -> float:
