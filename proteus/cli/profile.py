@@ -53,5 +53,5 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(machine)
         for name, value in machine.summary().items():
-            print(f"  {name:<22}{value:.4g}" if isinstance(value, float) else f"  {name:<22}{value}")
+            print(f"  {name:<28} {value:.4g}" if isinstance(value, float) else f"  {name:<28} {value}")
     return 0
