@@ -15,6 +15,8 @@ from proteus.compiler.block import build_block
 from proteus.compiler.layout import Cut, Layout, gradient_of, input_layout, output_layout, renamed
 from proteus.compiler.program import BlockProgram
 from proteus.compiler.propagate import propagate
+from proteus.costs.precision import Precision
+from proteus.costs.profile import Profile
 from proteus.errors import StrategyError, context
 from proteus.identity import Keyed, Same
 from proteus.mesh import Mesh
@@ -156,6 +158,16 @@ class _Part:
     inputs: tuple[Layout, ...]
     natural: tuple[Layout, ...]
     cuts: Mapping[str, Cut]
+
+
+def framework_chain(tree: StrategyTree, profile: Profile, precision: Precision) -> tuple[Chunk, ...]:
+    """:func:`chain` in the habits of a framework."""
+    return chain(
+        tree,
+        element_bytes=precision.activation_bytes,
+        fused_attention=profile.flash,
+        regathers=profile.regathers,
+    )
 
 
 def chain(

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from proteus.cluster import Cluster
-from proteus.compiler.chain import Chunk, chain
+from proteus.compiler.chain import Chunk, framework_chain
 from proteus.compiler.check_stages import check_stages
 from proteus.compiler.emit import Emitter
 from proteus.compiler.graph import ExecutionGraph
@@ -80,12 +80,7 @@ def compile_tree(
     if calibration is not None:
         profile = calibration.on_host(profile)
     precision = profile.precision(tree.training.precision)
-    chunks = chain(
-        tree,
-        element_bytes=precision.activation_bytes,
-        fused_attention=profile.flash,
-        regathers=profile.regathers,
-    )
+    chunks = framework_chain(tree, profile, precision)
     progress = progress or Progress()
     progress.check()
     schedule = schedule_of(tree)

@@ -19,18 +19,13 @@ _FILLED = ("zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe")
 
 def least_memory(tree: StrategyTree) -> float:
     """Bytes that the fullest rank holds at the least: state, and the micro-batches in flight."""
-    from proteus.compiler.chain import chain
+    from proteus.compiler.chain import framework_chain
     from proteus.compiler.memory import saved_tensors, static_memory
     from proteus.costs import profile as profiles
 
     profile = profiles.load(tree.training.profile)
     precision = profile.precision(tree.training.precision)
-    chunks = chain(
-        tree,
-        element_bytes=precision.activation_bytes,
-        fused_attention=profile.flash,
-        regathers=profile.regathers,
-    )
+    chunks = framework_chain(tree, profile, precision)
     ranks = tree.num_pipeline_ranks
     worst = 0.0
     for rank in range(ranks):
