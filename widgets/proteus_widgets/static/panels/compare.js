@@ -1,4 +1,5 @@
 import { h, prepare, watch } from "../common/dom.js";
+import { table } from "../common/table.js";
 
 // The pinned strategy beside the present one: what differs, and what came of it.
 function render({ model, el }) {
@@ -12,7 +13,7 @@ function render({ model, el }) {
     const line = (row) => h("tr", {}, h("th", { scope: "row" }, row.label), h("td", { class: "pt-number" }, row.pinned), h("td", { class: "pt-number" }, row.now), h("td", { class: `pt-number ${row.good === null ? "" : row.good ? "pt-good" : "pt-bad"}` }, row.change));
     const list = h("ul", { class: "pt-differences" }, ...changes.map((text) => h("li", {}, text)));
     el.replaceChildren(h("div", { class: "pt-why-body" },
-      h("table", { class: "pt-table" }, h("caption", {}, title), h("thead", {}, h("tr", {}, ...["", "pinned", "now", "change"].map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), h("tbody", {}, ...rows.map(line))),
+      table(title, ["", "pinned", "now", "change"], rows.map(line)),
       h("div", { class: "pt-why-side" }, h("h4", {}, "What was changed"), changes.length ? list : h("p", { class: "pt-faint" }, "Nothing yet."))));
   };
   const unwatch = watch(model, { comparison: load });

@@ -1,6 +1,7 @@
 import { h, prepare, watch } from "../common/dom.js";
 import { percent, seconds } from "../common/format.js";
 import { probe } from "../common/probe.js";
+import { table } from "../common/table.js";
 
 // Why is it slow: the ladder from ideal to actual as a waterfall, what is exposed, and what would help.
 
@@ -15,10 +16,6 @@ function ladder(steps) {
     row.title = step.note ?? "";
     return row;
   });
-}
-
-function table(caption, head, rows) {
-  return h("table", { class: "pt-table" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, ...head.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), h("tbody", {}, ...rows));
 }
 
 function render({ model, el }) {
