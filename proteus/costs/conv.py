@@ -170,19 +170,13 @@ def conv_time_s(
     weights = c_out * deep_in * kh * kw
     spread = reread if kh * kw > 1 else 1.0
     traffic = element_bytes * (points_in * spread + points_out + weights)
-    best = cost * gemm_time_s(
-        *(groups, m, n, k, traffic, rate, memory_Bps, num_sms, split),
-        *(eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s),
-    )
+    gpu = (memory_Bps, num_sms, split, eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s)
+    best = cost * gemm_time_s(groups, m, n, k, traffic, rate, *gpu)
     if tensor_cores or groups > 1.0 or kh != kw or kh == 1.0 or kh > WIDEST_WINOGRAD or stride_h * stride_w > 1.0:
         return best
     if kh == 3.0 and direction != 2:
         whole = math.ceil(out_h / FUSED_TILE) * math.ceil(out_w / FUSED_TILE) * FUSED_TILE**2 / (out_h * out_w)
-        fused_s = cost * gemm_time_s(
-            *(groups, m, n * whole, k, traffic, rate * FUSED_SAVES * fused, memory_Bps, num_sms, split),
-            *(eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s),
-        )
-        best = min(best, fused_s)
+        best = min(best, cost * gemm_time_s(groups, m, n * whole, k, traffic, rate * FUSED_SAVES * fused, *gpu))
     products = (WINOGRAD_TILE + kh - 1.0) ** 2
     tiles = batch * math.ceil(out_h / WINOGRAD_TILE) * math.ceil(out_w / WINOGRAD_TILE)
     if direction == 0:
@@ -192,10 +186,7 @@ def conv_time_s(
     else:
         m, n, k = c_out, c_in, tiles
     transformed = products * (tiles * (c_in + c_out) + c_in * c_out)
-    product_s = gemm_time_s(
-        *(products, m, n, k, element_bytes * transformed, rate, memory_Bps, num_sms, split),
-        *(eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s),
-    )
+    product_s = gemm_time_s(products, m, n, k, element_bytes * transformed, rate, *gpu)
     moved = element_bytes * (points_in + points_out + c_in * c_out * kh * kw + transformed)
     transform_s = 3.0 * floor_s + transform * moved / (memory_Bps * memory_eff)
     return min(best, product_s + transform_s)
