@@ -59,9 +59,9 @@ class RankPlan:
     sends_out, sends_in
         (chunk, kind) → for every micro-batch the steps that make, or wait
         for, what passes between chunks: int64[micro-batches, k].
-    action_first
-        (chunk, kind) → int64[micro-batches]: first step of the action, and
-        `action_next` the first step of the action after it (-1 at the end).
+    action_next
+        (chunk, kind) → int64[micro-batches]: first step of the action after
+        it (-1 at the end).
     """
 
     rank: int

@@ -23,7 +23,6 @@ from proteus.mesh import Mesh
 
 #: what an axis is to the experts: copies, other experts, parts of one
 Region = Literal["data", "expert", "tensor"]
-REGIONS: tuple[Region, ...] = ("data", "expert", "tensor")
 
 #: axis → (degree that it is part of, what it is to the experts), in the order of the devices, outermost first.
 #: ``tq`` is the part of tp that cuts the queries of one key-value head.

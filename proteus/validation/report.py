@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from proteus.validation.metrics import Summary, by_table, summarize
-from proteus.validation.score import NOT_EXPRESSIBLE, Score
+from proteus.validation.score import Score
 from proteus.validation.validate import mean_table_error
 
 HEADER = ("table", "rows", "n/e", "timed", "median", "mean", "bias", "tau", "fits right", "missed", "false", "memory")
@@ -70,7 +70,3 @@ def worst_line(row: Score) -> str:
         f"{row.id} {row.table_id}: {row.step_time_s:.4g} s for {row.measured_step_time_s:.4g} s "
         f"({100 * (row.time_error or 0.0):+.0f}%) {row.strategy}"
     )
-
-
-def not_expressed(scores: Sequence[Score]) -> list[Score]:
-    return [row for row in scores if row.status == NOT_EXPRESSIBLE]

@@ -277,7 +277,7 @@ def _accumulated(notes: str, precision: str) -> int:
 def _classic(row: Mapping[str, str | None], line: int) -> Run:
     gpus, batch = count(row.get("n_gpus")), count(row.get("batch_per_gpu"))
     notes = _lower(row, "notes")
-    said = {name: int(value) for name, value in re.findall(r"\b(seq_len)=(\d+)(?![\d.])", notes)}
+    lengths = re.findall(r"\bseq_len=(\d+)(?![\d.])", notes)
     accumulated = _accumulated(notes, _lower(row, "precision"))
     if batch and accumulated > 1 and batch * accumulated > MOST_ACCUMULATED:
         batch = max(1, batch // accumulated)  # the batch of a whole step stands in the column
@@ -293,7 +293,7 @@ def _classic(row: Mapping[str, str | None], line: int) -> Run:
         source=_text(row, "source"),
         framework=_lower(row, "framework"),
         model=_lower(row, "model"),
-        seq=said.get("seq_len"),
+        seq=int(lengths[-1]) if lengths else None,
         gpu=_lower(row, "gpu"),
         gpus_per_node=count(row.get("gpus_per_node")),
         num_gpus=gpus,

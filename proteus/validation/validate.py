@@ -18,11 +18,11 @@ ROWS_PER_CHUNK = 24
 #: fewer rows are scored here: starting workers takes longer
 ROWS_WORTH_WORKERS = 64
 
-Progress = Callable[[int, int], None]
+Tell = Callable[[int, int], None]
 
 
 def validate(
-    runs: Sequence[Run], options: Options = PLAIN, *, workers: int | None = None, progress: Progress | None = None
+    runs: Sequence[Run], options: Options = PLAIN, *, workers: int | None = None, progress: Tell | None = None
 ) -> list[Score]:
     """Simulate every run; scores in the order of the runs.
 
@@ -37,7 +37,7 @@ def validate(
 
 
 def score_all(
-    tasks: Sequence[tuple[Run, Options]], *, workers: int | None = None, progress: Progress | None = None
+    tasks: Sequence[tuple[Run, Options]], *, workers: int | None = None, progress: Tell | None = None
 ) -> list[Score]:
     """:func:`validate` with options of its own for every run."""
     workers = workers or num_cores()
@@ -53,7 +53,7 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _collect(chunks: Iterable[list[Score]], total: int, progress: Progress | None) -> list[Score]:
+def _collect(chunks: Iterable[list[Score]], total: int, progress: Tell | None) -> list[Score]:
     found: list[Score] = []
     for scores in chunks:
         found += scores

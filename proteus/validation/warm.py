@@ -17,7 +17,7 @@ from proteus.validation.calibrate import NOISE, PRIOR, Constants, calibrate
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
 from proteus.validation.score import Options, Score, first_that_fits
-from proteus.validation.validate import Progress, score_all
+from proteus.validation.validate import Tell, score_all
 
 #: what is compared by its ratio: twice as much is a distance of 1
 _SIZES = ("num_gpus", "tp", "pp", "cp", "ep", "micro_batch", "seq", "hidden", "layers")
@@ -85,7 +85,7 @@ def warm_scores(
     options: Options,
     *,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> list[Score]:
     """Scores of the runs that did not teach and belong to a table with a teacher."""
     chosen = teachers(runs, cold)

@@ -63,16 +63,15 @@ def test_activations_of_a_layer_are_34_sbh() -> None:
     assert peak_of_layers(found) == pytest.approx(layers * (34 * seq * batch * hidden + log_sum_exp), rel=1e-12)
 
 
+def peak_with(profile: str) -> float:
+    """Peak of the layers in one framework [bytes]."""
+    tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile)
+    return peak_of_layers(pt.simulate(tree, pt.clusters.load("dgx-h100")))
+
+
 def test_unfused_attention_keeps_5_a_s_s_b_more() -> None:
     """The same paper: softmax output 2, dropout mask 1 and dropout output 2 bytes per score."""
-    found = [
-        pt.simulate(
-            pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile),
-            pt.clusters.load("dgx-h100"),
-        )
-        for profile in ("megatron-sc21", "megatron")
-    ]
-    unfused, fused = (peak_of_layers(one) for one in found)
+    unfused, fused = (peak_with(profile) for profile in ("megatron-sc21", "megatron"))
     heads, seq, batch, layers, hidden = 8, 1024, 4, 12, 512
     scores = 5 * heads * seq * seq * batch
     # instead of the log-sum-exp, and attention's output is kept either way
@@ -80,14 +79,7 @@ def test_unfused_attention_keeps_5_a_s_s_b_more() -> None:
 
 
 def test_a_softmax_in_operators_keeps_its_fp32_result_besides() -> None:
-    found = [
-        pt.simulate(
-            pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile),
-            pt.clusters.load("dgx-h100"),
-        )
-        for profile in ("megatron-sc21, attention=unfused_fp32", "megatron-sc21")
-    ]
-    operators, kernel = (peak_of_layers(one) for one in found)
+    operators, kernel = (peak_with(profile) for profile in ("megatron-sc21, attention=unfused_fp32", "megatron-sc21"))
     heads, seq, batch, layers = 8, 1024, 4, 12
     assert operators - kernel == pytest.approx(layers * 4 * heads * seq * seq * batch, rel=1e-9)
 

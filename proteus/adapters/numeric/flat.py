@@ -80,7 +80,3 @@ def joined(shards: Sequence[FlatShard], axes: Sequence[str]) -> FlatShard:
     want = [axis for axis in spec.axes if axis not in left]
     permutation = [now.index(axis) for axis in want]
     return FlatShard(spec, left, stacked.permute(*permutation, len(now)).contiguous())
-
-
-def coordinates_by_name(mesh: Mesh, coordinate: Sequence[int]) -> dict[str, int]:
-    return dict(zip(mesh.names, coordinate, strict=True))
