@@ -18,8 +18,9 @@ from proteus.cluster import Cluster, clusters
 from proteus.errors import InputError, ModelError, ProteusError, SimulationError, StrategyError, TopologyError
 from proteus.mesh import Mesh
 from proteus.model import zoo as models
-from proteus.model.graph import Model
+from proteus.model.graph import Lora, Model
 from proteus.model.hf import from_hf
+from proteus.model.lora import with_lora
 from proteus.placement import Partial, Replicate, Shard
 from proteus.progress import Progress
 from proteus.search import search
@@ -40,6 +41,7 @@ def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
 __all__ = [
     "Cluster",
     "InputError",
+    "Lora",
     "Memory",
     "Mesh",
     "Model",
@@ -59,4 +61,5 @@ __all__ = [
     "models",
     "search",
     "simulate",
+    "with_lora",
 ]

@@ -23,6 +23,7 @@ DEGREES = {
     "max_in_flight": "most micro-batches of a stage whose backward has not ended",
     "shard": "data-parallel ranks over which ZeRO cuts its states (hybrid shard); all of them when not given",
     "recompute_layers": "recompute only in the first N layers of a stage",
+    "lora": "rank of low-rank adapters beside the products of the layers; all else is frozen",
 }
 CHOICES = {
     "schedule": "pipeline schedule: gpipe, 1f1b, interleaved, ...",
@@ -31,6 +32,10 @@ CHOICES = {
     "precision": "compute precision: fp32, tf32, fp16, bf16 or fp8",
     "optimizer": "optimizer: sgd or adam",
     "profile": "framework profile: megatron, torch-eager, ...",
+}
+NODES = {
+    "lora_targets": "products with adapters: attention.qkv, mlp, ...; all of the layers when not given",
+    "freeze": "nodes whose parameters are not trained: embedding, layers.0-11, ...",
 }
 SWITCHES = {
     "sequence_parallel": "cut the sequence between tensor-parallel regions",
@@ -133,6 +138,8 @@ def add_strategy_flags(parser: argparse.ArgumentParser, *, needs_cluster: bool =
     group.add_argument(
         "--offload", type=words, metavar="KIND,...", help="kept on the host: optimizer, parameter, activation"
     )
+    for name, meaning in NODES.items():
+        group.add_argument(f"--{name.replace('_', '-')}", dest=name, type=words, metavar="NODE,...", help=meaning)
     for name, meaning in SWITCHES.items():
         group.add_argument(
             f"--{name.replace('_', '-')}", action=argparse.BooleanOptionalAction, default=None, help=meaning
@@ -145,5 +152,5 @@ def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     >>> given_settings(argparse.Namespace(dp=4, tp=None, zero=1))
     {'dp': 4, 'zero': 1}
     """
-    names = [*DEGREES, "zero", *CHOICES, "layers_per_stage", "offload", *SWITCHES]
+    names = [*DEGREES, "zero", *CHOICES, "layers_per_stage", "offload", *NODES, *SWITCHES]
     return {name: value for name in names if (value := getattr(options, name, None)) is not None}

@@ -42,6 +42,7 @@ from proteus.mesh import Mesh
 from proteus.model.graph import Block, Op, OpKind, Tensor
 from proteus.placement import Replicate, Shard
 from proteus.strategy.config import NodeConfig
+from proteus.strategy.frozen import trained_parameters
 from proteus.units import DTYPE_BYTES
 
 #: ops whose backward needs none of their inputs
@@ -282,7 +283,7 @@ class _Builder:
     def trained(self, has_input_grad: bool) -> set[str]:
         """Tensors that have a gradient."""
         found = set(self.block.inputs) if has_input_grad else set()
-        found |= {t.name for t in self.block.parameters() if t.dtype not in ("int64", "int32", "bool")}
+        found |= trained_parameters(self.block, self.configs)
         for op in self.block.ops:
             # the maximum only keeps exp in range: its gradient cancels
             if op.kind is not OpKind.MAX and any(operand.tensor in found for operand in op.inputs):
@@ -291,7 +292,8 @@ class _Builder:
 
     def backward(self, has_input_grad: bool) -> None:
         trained = self.trained(has_input_grad)
-        self.recompute()
+        if any(self.values[value].tensor in trained for value in self.outputs):
+            self.recompute()
         seeds = []
         for value in self.outputs:
             name, layout = self.values[value].tensor, self.values[value].layout
@@ -302,7 +304,7 @@ class _Builder:
             else:
                 seeds.append(-1)
         self.output_grads = tuple(seeds)
-        if self.loss >= 0:
+        if self.loss >= 0 and self.values[self.loss].tensor in trained:
             name = self.values[self.loss].tensor
             self.loss_grad = self.value(name, self.whole(), True)
             self.grads[name] = [self.loss_grad]
@@ -418,10 +420,15 @@ class _Builder:
     def saved(self, fused_attention: bool) -> Iterable[tuple[str, Layout, float]]:
         """What autograd keeps: (tensor, layout, bytes per element), each tensor once."""
         found: dict[str, tuple[Layout, float]] = {}
+        phases: dict[str, set[ProgramPhase]] = {}
+        for instruction in self.bwd:
+            if isinstance(instruction, Compute):
+                phases.setdefault(instruction.op.name, set()).add(instruction.phase)
         for op in self.block.ops:
-            dropped = self.dropped(op)
-            if dropped:
+            if self.dropped(op) or op.name not in phases:
                 continue
+            if op.kind in _BILINEAR and ProgramPhase.WEIGHT_GRAD not in phases[op.name]:
+                continue  # the gradient of x needs only the weight
             forward = self.compute_of[op.name]
             at = {o.tensor: v for o, v in zip(op.inputs, forward.inputs, strict=True)}
             at |= {o.tensor: v for o, v in zip(op.outputs, forward.outputs, strict=True)}

@@ -23,6 +23,7 @@ from proteus.mesh import Mesh
 from proteus.model.graph import BATCH, Block, Op
 from proteus.placement import Replicate
 from proteus.strategy.config import Stage
+from proteus.strategy.frozen import trained_parameters
 from proteus.strategy.tree import BlockRun, StrategyTree
 
 
@@ -178,6 +179,7 @@ def chain(
     _check_stages(tree)
     parts = _parts(tree, batch)
     links: list[list[Link]] = [[] for _ in tree.stages]
+    has_trained = False  # in a copy before
     for number, part in enumerate(parts):
         after = parts[number + 1] if number + 1 < len(parts) else None
         mesh = tree.stages[part.chunk].mesh
@@ -192,6 +194,9 @@ def chain(
         block = part.run.block
         same = _across(block.inputs, block, part.inputs, block.outputs, block) if part.count > 1 else handed
         pieces = [(part.count, handed)] if same == handed else [(part.count - 1, same), (1, handed)]
+        is_trained = bool(trained_parameters(block, part.run.configs))
+        if is_trained and not has_trained:
+            pieces = _first_apart(pieces)
         done = 0
         for count, outputs in pieces:
             with context(part.run.path):
@@ -203,7 +208,7 @@ def chain(
                     part.arriving,
                     part.inputs,
                     outputs,
-                    part.first + done > 0,
+                    has_trained,
                     element_bytes,
                     fused_attention,
                     regathers,
@@ -212,10 +217,19 @@ def chain(
                 Link(program=program, run=part.run, first=part.first + done, copy=part.copy + done, count=count)
             )
             done += count
+            has_trained = has_trained or is_trained
+    if not has_trained:
+        raise StrategyError(f"{tree.model.name}: every parameter is frozen; leave one trained (frozen=False)")
     return tuple(
         Chunk(index=i, rank=stage.rank, mesh=stage.mesh, first_device=stage.first_device, links=tuple(links[i]))
         for i, stage in enumerate(tree.stages)
     )
+
+
+def _first_apart(pieces: list[tuple[int, tuple[Layout, ...]]]) -> list[tuple[int, tuple[Layout, ...]]]:
+    """Copies of which the first is a piece of its own: nobody wants the gradient of its input."""
+    (count, outputs), *rest = pieces
+    return [(1, outputs), (count - 1, outputs), *rest] if count > 1 else pieces
 
 
 def _check_stages(tree: StrategyTree) -> None:

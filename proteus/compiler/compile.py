@@ -140,9 +140,16 @@ def _tied(chunks: tuple[Chunk, ...], precision: Precision) -> list[Tied]:
         for number, link in enumerate(chunk.links):
             for state in states(link):
                 tied_to = state.parameter.tied_to
-                if tied_to is None or state.parameter.gradient < 0:
+                if tied_to is None:
                     continue
                 owner, item = owners[tied_to]
+                if (state.parameter.gradient < 0) != (item[3].parameter.gradient < 0):
+                    raise StrategyError(
+                        f"{link.path(0)}.{state.parameter.name} is tied to {tied_to}, but only one of them is frozen; "
+                        "they are one parameter, freeze both or none"
+                    )
+                if state.parameter.gradient < 0:
+                    continue
                 _check_tied(f"{link.path(0)}.{state.parameter.name}", state, chunk, tied_to, item[3], owner)
                 if owner.rank == chunk.rank:
                     continue

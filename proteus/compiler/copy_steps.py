@@ -37,7 +37,7 @@ class CopyPlanner:
         ref: list[int] = []
         edges: list[tuple[int, int]] = []
         part: list[int] = []
-        uses = kind != W or _reads_parameters(program, phase)
+        uses = bool(phase.steps) and (kind != W or _reads_parameters(program, phase))
         brought = self._copies_in(link, kind, uses)
         copies = [tables.comm(row) for row, _ in brought]
         gathered = self._move_rows(link, has_gathers=uses, has_reductions=False)

@@ -169,7 +169,12 @@ def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, pro
     }
     dropped = {i.op.name: i for i in program.recompute if isinstance(i, Compute)}
     runs_again = any(i.phase is ProgramPhase.RECOMPUTE for i in phase.instructions)
-    shared = {s.tensor for op in program.block.ops if op.kind is not OpKind.LINEAR for s in op.saves}
+    shared = {
+        saved.tensor
+        for op in program.block.ops
+        if op.kind is not OpKind.LINEAR or not op.attrs.get("fp8", True)  # they keep what is not quantised
+        for saved in op.saves
+    }
     kept = transient = 0.0
     for op in program.block.ops:
         if op.name in dropped and runs_again:

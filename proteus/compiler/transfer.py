@@ -59,7 +59,7 @@ def handed_tensors(before: Chunk, after: Chunk, kind: int, activation_bytes: flo
     found = []
     for place, (out, into) in enumerate(zip(first.outputs, second.inputs, strict=True)):
         tensor = first.block.tensors[first.values[out].tensor]
-        if kind != F and second.input_grads[place] < 0:
+        if kind != F and min(second.input_grads[place], first.output_grads[place]) < 0:
             continue
         size = activation_bytes if tensor.dtype is None else DTYPE_BYTES[tensor.dtype]
         dims = first.dims(out)

@@ -56,6 +56,8 @@ def edges(
 
 
 def _joined(plan: RankPlan, out: tuple[int, int], into: tuple[int, int]) -> np.ndarray:
+    if out not in plan.sends_out or into not in plan.sends_in:
+        return np.empty((0, 2), np.int64)  # no backward where nothing before is trained
     return _broadcast(plan.sends_out[out], plan.sends_in[into])
 
 

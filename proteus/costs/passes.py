@@ -6,7 +6,7 @@ elements of the op's inputs (in) and outputs (out)::
 
     op             forward                 backward
     ACTIVATION     in + out                out + 2 in (a gate's product is a kernel of its own where not fused)
-    ADD            in + out                nothing: the gradient is handed on
+    ADD            in + out                nothing: the gradient is handed on (an adapter's is scaled: 2 out each way)
     DROPOUT        in + out + mask         out + mask + in
     norms          in + out                out + 2 in (statistics are small)
     BATCH_NORM     2 in + out              2 out + 3 in: its statistics need a pass of their own
@@ -69,7 +69,9 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
         case OpKind.ACTIVATION:
             return _activation(op, first, out, forward, profile)
         case OpKind.ADD:
-            return (stream(into + out),) if forward else ()
+            # scaling is a kernel of its own unless a compiler fuses elementwise chains
+            scale = (stream(2.0 * out),) if op.attrs.get("scaled") and not profile.fused_add_norm else ()
+            return (*scale, stream(into + out)) if forward else scale
         case OpKind.DROPOUT:
             return _dropout(op, first, out, size, forward, profile)
         case OpKind.LAYER_NORM | OpKind.RMS_NORM | OpKind.GROUP_NORM:

@@ -94,7 +94,7 @@ class OpKind(StrEnum):
     GROUP_NORM = "group_norm"  # attrs: groups
     ACTIVATION = "activation"  # attrs: function = gelu | relu | relu2 | silu | swiglu | geglu | sigmoid | tanh
     DROPOUT = "dropout"  # attrs: p, the rate
-    ADD = "add"
+    ADD = "add"  # attrs: scaled = the last term is multiplied by a constant, here 1
     CONV2D = "conv2d"  # attrs: kernel, stride, padding (each height, width)
     POOL2D = "pool2d"  # attrs: function = max | average, kernel, stride, padding; no kernel: all of both
     RESHAPE = "reshape"  # no arithmetic; attrs: merge = {new dim: (old dims, outermost first)}, the rest is permuted
@@ -356,6 +356,26 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lora:
+    """Low-rank adapters of a model; :func:`proteus.model.lora.with_lora` adds them.
+
+    Parameters
+    ----------
+    rank
+        Columns of the first matrix of an adapter, rows of the second.
+    targets
+        Products of the layers that get one: ops (``attention.qkv``), modules
+        (``mlp``) or single outputs (``attention.qkv.q``); empty means all.
+    dropout
+        Rate of the dropout before an adapter.
+    """
+
+    rank: int
+    targets: tuple[str, ...] = ()
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A chain of blocks.
 
@@ -366,12 +386,16 @@ class Model:
     facts
         What the config said: hidden, layers, heads, kv_heads, ffn, vocab, ...
         For messages, tables and FLOP conventions; the graph does not need it.
+    lora, base
+        The adapters, and the model without them; None in a model that has none.
     """
 
     name: str
     blocks: tuple[Block, ...]
     seq: int = 1
     facts: Mapping[str, Any] = field(default_factory=dict)
+    lora: Lora | None = None
+    base: Model | None = None
 
     @property
     def num_params(self) -> int:
@@ -397,7 +421,8 @@ class Model:
 
     def resized(self, dim: str, size: int) -> Model:
         """The same model with another size of a dim, e.g. a padded vocabulary."""
-        return replace(self, blocks=tuple(block.resized(dim, size) for block in self.blocks))
+        base = None if self.base is None else self.base.resized(dim, size)
+        return replace(self, blocks=tuple(block.resized(dim, size) for block in self.blocks), base=base)
 
     def validate(self) -> None:
         """Raise :class:`ModelError` where a block or the chain contradicts itself."""

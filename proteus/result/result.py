@@ -23,6 +23,7 @@ from proteus.result.metrics import DeviceTimes, DeviceUse, device_times, device_
 from proteus.result.path import CriticalPath, critical_path
 from proteus.result.spans import Spans
 from proteus.result.timeline import spans_of
+from proteus.strategy.frozen import training_flop
 from proteus.strategy.tree import StrategyTree
 from proteus.units import format_bytes, format_seconds
 
@@ -96,8 +97,11 @@ class Result:
 
     @property
     def model_flop(self) -> float:
-        """FLOP of one step by the usual convention: thrice the forward matmuls, full attention, no recomputation."""
-        return 3.0 * self.model.flop() * self.tree.training.global_batch
+        """FLOP of one step by the usual convention: thrice the forward matmuls, full attention, no recomputation.
+
+        Gradients by weights that are not trained do not count.
+        """
+        return training_flop(self.tree) * self.tree.training.global_batch
 
     @property
     def mfu(self) -> float:

@@ -51,7 +51,11 @@ def least_flop(model: Model) -> float:
     forward = [
         block.count * sum(op.flop() for op in block.ops if op.kind is not OpKind.ATTENTION) for block in model.blocks
     ]
-    return 3.0 * sum(forward) - forward[0]
+    if model.lora is None:
+        return 3.0 * sum(forward) - forward[0]
+    # frozen weights have no gradient; nothing before the first adapter has one, at most one copy of a block
+    copy = max(flop / block.count for flop, block in zip(forward, model.blocks, strict=True))
+    return 2.0 * sum(forward) - forward[0] - copy
 
 
 def guessed_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -> float:
@@ -74,7 +78,8 @@ def guessed_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -
     data_s = 0.0
     if shape.dp > 1 and shape.dp * shape.cp * shape.tp > cluster.devices_per_host:
         nic_Bps = float(cluster.link_capacity_Bps[cluster.link_kind == LinkKind.NIC].max(initial=gpu.pcie_Bps))
-        held_bytes = _GRADIENT_BYTES * model.num_params / (shape.tp * shape.pp)
+        trained = model.num_params - (model.base.num_params if model.base else 0)
+        held_bytes = _GRADIENT_BYTES * trained / (shape.tp * shape.pp)
         data_s = _EXPOSED * 2.0 * held_bytes / nic_Bps
     stretch = 1.0 if shape.schedule in _FILLED else _stretch(shape)
     return (busy_s + tensor_s) * stretch + data_s

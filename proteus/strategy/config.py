@@ -57,12 +57,16 @@ class NodeConfig:
         Drop activations of the node and compute them again in the backward.
     exchange
         How attention meets keys and values that context parallelism cut.
+    frozen
+        The parameters of the node are not trained: they have no gradient and
+        no optimizer state (``requires_grad=False``).
     """
 
     partition: Mapping[str, tuple[str, ...]] | None = None
     memory: Mapping[TensorRole, Memory] | None = None
     recompute: Recompute | None = None
     exchange: Literal["all_gather", "ring"] | None = None
+    frozen: bool | None = None
 
     def over(self, below: NodeConfig) -> NodeConfig:
         """This config where it speaks, `below` where it is silent."""
@@ -73,6 +77,7 @@ class NodeConfig:
             memory=memory,
             recompute=self.recompute if self.recompute is not None else below.recompute,
             exchange=self.exchange if self.exchange is not None else below.exchange,
+            frozen=self.frozen if self.frozen is not None else below.frozen,
         )
 
     def key(self) -> tuple[Any, ...]:
@@ -82,6 +87,7 @@ class NodeConfig:
             None if self.memory is None else tuple(sorted((k, m.axes, m.offload) for k, m in self.memory.items())),
             self.recompute,
             self.exchange,
+            self.frozen,
         )
 
     def __repr__(self) -> str:
@@ -96,6 +102,8 @@ class NodeConfig:
             parts.append(f"recompute={self.recompute}")
         if self.exchange:
             parts.append(f"exchange={self.exchange}")
+        if self.frozen is not None:
+            parts.append("frozen" if self.frozen else "trained")
         return " ".join(parts) or "-"
 
 

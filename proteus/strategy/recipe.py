@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Literal
 from proteus.errors import StrategyError, unknown
 from proteus.identity import Same
 from proteus.mesh import Mesh
-from proteus.model.graph import Block, Model, Op, Role
+from proteus.model.graph import Block, Lora, Model, Op, Role
+from proteus.model.lora import RANK, TRAINED, with_lora
 from proteus.strategy.axes import among_experts, copy_axes, folded, mesh_axes, named
 from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, Memory, Stage, Training
 from proteus.strategy.stages import split_chain
@@ -73,6 +74,10 @@ def parallelize(
     profile: str = "megatron",
     offload: Iterable[str] = (),
     pad_vocab: int | None = None,
+    lora: int | None = None,
+    lora_targets: Iterable[str] = (),
+    lora_dropout: float = 0.0,
+    freeze: Iterable[str] = (),
 ) -> StrategyTree:
     """A new tree with the configs of a usual recipe; configs set before are dropped.
 
@@ -109,6 +114,16 @@ def parallelize(
         Grow the vocabulary to a multiple of this times tp.  None does so with
         Megatron's 128 where tp does not divide it; 0 never does, and cuts it
         unevenly as DTensor does.
+    lora
+        Rank of low-rank adapters beside the products of the layers; all else
+        is frozen.  None keeps the adapters that the model has.
+    lora_targets
+        Products that get one: ops (``attention.qkv``), modules (``mlp``) or
+        outputs (``attention.qkv.q``); all of the layers when not given.
+    lora_dropout
+        Rate of the dropout before an adapter.
+    freeze
+        Nodes whose parameters are not trained, such as ``embedding`` or ``layers.0-11``.
 
     Raises
     ------
@@ -117,7 +132,7 @@ def parallelize(
     """
     from proteus.strategy.schedule import SCHEDULES, placement
 
-    model = tree.model
+    model = adapted(tree.model, lora, tuple(lora_targets), lora_dropout)
     if schedule == "1f1b" and virtual_stages > 1:
         schedule = "interleaved"  # as Megatron reads virtual stages
     for name, value in {
@@ -202,6 +217,12 @@ def parallelize(
         if role in ZERO_ROLES[zero] or role in set(offload)
     }
     new = new.set("", partition=partition, memory=memory or None, recompute="none")
+    if model.lora is not None:
+        new = new.set("", frozen=True)
+        for selector in _adapters(model):
+            new = new.set(selector, frozen=False)
+    for selector in freeze:
+        new = new.set(selector, frozen=True)
     if recompute != "none" and not recompute_layers:
         for block in model.blocks:
             if block.indexed:  # frameworks checkpoint layers, never the embedding or the loss
@@ -224,6 +245,30 @@ def parallelize(
         for block, copies in _first_copies(model, stages, recompute_layers):
             new = new.set(f"{block.name}.{block.first + copies[0]}-{block.first + copies[-1]}", recompute=recompute)
     return _undo_to(new, tree)
+
+
+def adapted(model: Model, rank: int | None, targets: tuple[str, ...], dropout: float) -> Model:
+    """The model with the adapters that are asked for; as it is where none are."""
+    if rank is not None:
+        return _with_lora(Same(model), Lora(rank=rank, targets=targets, dropout=dropout))
+    if targets or dropout:
+        raise StrategyError("lora_targets and lora_dropout say nothing without lora; give the rank of the adapters")
+    return model
+
+
+@lru_cache(maxsize=32)
+def _with_lora(same: Same[Model], lora: Lora) -> Model:
+    return same.value if same.value.lora == lora else with_lora(same.value, lora)
+
+
+def _adapters(model: Model) -> list[str]:
+    """Selectors of the ops that hold the parameters of adapters."""
+    return [
+        _selector(block, op)
+        for block in model.blocks
+        for op in block.ops
+        if op.name.rpartition(".")[2] in TRAINED and RANK in op.dims
+    ]
 
 
 def _undo_to(new: StrategyTree, before: StrategyTree) -> StrategyTree:

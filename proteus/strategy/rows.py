@@ -20,7 +20,8 @@ def number_rows(tree: StrategyTree) -> tuple[list[TreeRow], dict[tuple[str, str]
         return len(rows) - 1
 
     root_config = dict(tree.configs).get("", NodeConfig())
-    says = {"partition": _partition(root_config), "memory": _memory(root_config)}
+    badges = _badges(NodeConfig(frozen=root_config.frozen))
+    says = {"partition": _partition(root_config), "memory": _memory(root_config), "badges": badges}
     root = ids[("", "")] = add(-1, "", tree.model.name, "model", **says)
     parent, stage = root, -1
     several = len(tree.stages) > 1
@@ -80,11 +81,17 @@ def _place(
         label,
         "op" if op else "module",
         stage=run.chunk,
-        badges=_badges(NodeConfig(recompute=config.recompute) if op else config),
+        badges=_badges(_op_config(run, op, config) if op else config),
         partition=_op_partition(op, config) if op else _partition(config),
         memory=_memory(config),
     )
     return placed[name]
+
+
+def _op_config(run: BlockRun, op: Op, config: NodeConfig) -> NodeConfig:
+    """What an op is told of beside its partition and memory: of freezing only where it has a parameter."""
+    has_parameter = any(run.block.tensors[operand.tensor].kind == "parameter" for operand in op.inputs)
+    return NodeConfig(recompute=config.recompute, frozen=config.frozen if has_parameter else None)
 
 
 def _said(run: BlockRun, node: tuple[str, ...]) -> NodeConfig:
@@ -103,6 +110,8 @@ def _badges(config: NodeConfig) -> tuple[str, ...]:
         found.append(f"recompute {config.recompute}")
     if config.exchange:
         found.append(config.exchange)
+    if config.frozen is not None:
+        found.append("frozen" if config.frozen else "trained")
     return tuple(found)
 
 

@@ -247,6 +247,7 @@ class StrategyTree:
         memory: Mapping[str, Memory] | None = None,
         recompute: str | None = None,
         exchange: str | None = None,
+        frozen: bool | None = None,
     ) -> StrategyTree:
         """Give the nodes named by `selector` a config, on top of what they said.
 
@@ -262,6 +263,9 @@ class StrategyTree:
             none, selective or full.
         exchange
             all_gather or ring, where attention is cut along ``seq``.
+        frozen
+            True leaves the parameters of the node untrained, False trains
+            them below a node that is frozen.
 
         Raises
         ------
@@ -276,7 +280,15 @@ class StrategyTree:
                 raise StrategyError(f"recompute={recompute!r}; choose from {', '.join(RECOMPUTES)}")
             if exchange not in (None, "all_gather", "ring"):
                 raise StrategyError(f"exchange={exchange!r}; choose from all_gather, ring")
-            new = NodeConfig(partition=cut, memory=memory, recompute=recompute, exchange=exchange)  # type: ignore[arg-type]
+            if frozen not in (None, True, False):
+                raise StrategyError(f"frozen={frozen!r}; it is True or False")
+            new = NodeConfig(
+                partition=cut,
+                memory=memory,  # type: ignore[arg-type]
+                recompute=recompute,
+                exchange=exchange,  # type: ignore[arg-type]
+                frozen=frozen,
+            )
         configs = dict(self.configs)
         configs[selector] = new.over(configs.get(selector, NodeConfig()))
         return self._with(configs=tuple(configs.items()))
@@ -379,7 +391,10 @@ class StrategyTree:
         return Selection(tree=self, selector=selector)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StrategyTree) and self.model.name == other.model.name and self._state == other._state
+        return isinstance(other, StrategyTree) and self._trains(other) and self._state == other._state
+
+    def _trains(self, other: StrategyTree) -> bool:
+        return (self.model.name, self.model.lora) == (other.model.name, other.model.lora)
 
     def __hash__(self) -> int:
         return hash((self.model.name, self.mesh, self.stages, self.schedule, self.training, len(self.configs)))
@@ -387,6 +402,8 @@ class StrategyTree:
     def diff(self, other: StrategyTree) -> list[str]:
         """One line for everything in which this tree differs from `other`."""
         lines = []
+        if self.model.lora != other.model.lora:
+            lines.append(f"lora: {other.model.lora!r} → {self.model.lora!r}")
         for name in ("mesh", "stages", "schedule", "training"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:

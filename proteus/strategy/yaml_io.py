@@ -24,14 +24,15 @@ import yaml
 from proteus.errors import InputError, context, unknown
 from proteus.mesh import Mesh
 from proteus.model import zoo
-from proteus.model.graph import Model
+from proteus.model.graph import Lora, Model
+from proteus.model.lora import with_lora
 from proteus.strategy.config import TENSOR_ROLES, Memory, NodeConfig, ScheduleConfig, Stage, Training, plain
 from proteus.strategy.tree import StrategyTree
 
 #: how the root is written among the nodes
 ROOT = "model"
-_TOP = ("model", "seq", "mesh", "training", "schedule", "stages", "nodes")
-_NODE = ("partition", "memory", "recompute", "exchange")
+_TOP = ("model", "seq", "lora", "mesh", "training", "schedule", "stages", "nodes")
+_NODE = ("partition", "memory", "recompute", "exchange", "frozen")
 
 
 def to_yaml(tree: StrategyTree) -> str:
@@ -45,6 +46,7 @@ def to_yaml(tree: StrategyTree) -> str:
     document = {
         "model": tree.model.name,
         **({"seq": tree.model.seq} if tree.model.seq > 1 else {}),
+        **({} if tree.model.lora is None else {"lora": plain(tree.model.lora)}),
         "mesh": dict(tree.mesh.axes),
         "training": plain(tree.training),
         "schedule": plain(tree.schedule),
@@ -72,6 +74,8 @@ def _plain_node(config: NodeConfig) -> dict[str, Any]:
         row["recompute"] = config.recompute
     if config.exchange is not None:
         row["exchange"] = config.exchange
+    if config.frozen is not None:
+        row["frozen"] = config.frozen
     return row
 
 
@@ -104,6 +108,9 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
         name, seq = reader.text(top.get("model"), ("model",)), reader.optional_int(top, "seq", ())
         with context(reader.where(("model",))):
             model = zoo.load(name, seq=seq)
+    if top.get("lora") is not None:
+        with context(reader.where(("lora",))):
+            model = with_lora(model, reader.lora(top["lora"], ("lora",)))
     mesh = reader.mesh(top.get("mesh", {"dp": 1}), ("mesh",))
     stages = reader.stages(top.get("stages"), mesh, model)
     ranks = 1 + max(stage.rank for stage in stages)
@@ -214,6 +221,18 @@ class _Reader:
             found[key] = item
         return found
 
+    def lora(self, value: Any, path: tuple[str, ...]) -> Lora:
+        row = self.mapping(value, path)
+        self.only(row, ("rank", "targets", "dropout"), path)
+        dropout = row.get("dropout", 0.0)
+        if isinstance(dropout, bool) or not isinstance(dropout, int | float):
+            raise self.fail((*path, "dropout"), f"expected a number, found {dropout!r}")
+        return Lora(
+            rank=self.integer(row.get("rank"), (*path, "rank"), 1),
+            targets=self.names(row.get("targets", []), (*path, "targets")),
+            dropout=float(dropout),
+        )
+
     def stages(self, value: Any, mesh: Mesh, model: Model) -> tuple[Stage, ...]:
         inner = _inner(mesh)
         if value is None:
@@ -250,6 +269,10 @@ class _Reader:
         row = self.mapping(value, path)
         self.only(row, _NODE, path)
         found: dict[str, Any] = {key: row[key] for key in ("recompute", "exchange") if row.get(key) is not None}
+        if row.get("frozen") is not None:
+            if not isinstance(row["frozen"], bool):
+                raise self.fail((*path, "frozen"), f"expected true or false, found {row['frozen']!r}")
+            found["frozen"] = row["frozen"]
         if row.get("partition") is not None:
             at = (*path, "partition")
             found["partition"] = {

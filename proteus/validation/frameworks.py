@@ -42,6 +42,9 @@ class Framework:
     gpu_Gbps
         Network of one GPU of the machines that the framework's published runs
         used [Gb/s], for runs that do not say.
+    lora, lora_targets, lora_profile
+        Rank and places of the adapters of its recipes for LoRA, and the
+        profile of such runs where they run otherwise than those that train all.
     vocab, vocab_multiple
         Vocabulary of a run that does not say, and what it is rounded up to (times tp).
     """
@@ -69,6 +72,9 @@ class Framework:
     gathers_logits: bool = False
     recomputes_head: bool = False
     gpu_Gbps: float | None = None
+    lora: int | None = None
+    lora_targets: tuple[str, ...] = ()
+    lora_profile: str | None = None
     vocab: int = 50257
     vocab_multiple: int = 128
 
@@ -81,7 +87,8 @@ def _frameworks() -> tuple[Framework, ...]:
     for entry in yaml.safe_load(text):
         row: Mapping[str, Any] = entry
         assert set(row) <= known, f"{row['name']}: {sorted(set(row) - known)}"
-        found.append(Framework(**{**row, "words": tuple(row["words"])}))
+        lists = {key: tuple(row.get(key, ())) for key in ("words", "lora_targets")}
+        found.append(Framework(**{**row, **lists}))
     return tuple(found)
 
 

@@ -60,6 +60,8 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
     name = framework.profile
     if framework.eager_profile is not None and "compile" not in run.notes:
         name = framework.eager_profile
+    if run.task == "lora" and framework.lora_profile is not None:
+        name = framework.lora_profile
     if framework.graphed_profile is not None and run.experts and is_graphed(run, framework):
         name = framework.graphed_profile
     changes: dict[str, str] = {}
@@ -186,6 +188,22 @@ def schedule_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[str
     return name, virtual if name == "interleaved" else 1
 
 
+def lora_of(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any]:
+    """The adapters of a run that trains nothing else.
+
+    Raises
+    ------
+    StrategyError
+        A quantised base, or a framework whose recipe for adapters is not known.
+    """
+    if "qlora" in run.notes:
+        raise StrategyError("frozen weights are quantised to 4 bits (QLoRA), which has no cost model")
+    if framework.lora is None:
+        raise StrategyError(f"the adapters of {framework.name} are not known; their rank and places are not stated")
+    assumed.append(f"adapters of rank {framework.lora} on {', '.join(framework.lora_targets) or 'every product'}")
+    return {"lora": framework.lora, "lora_targets": framework.lora_targets}
+
+
 def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
     """Layers of every chunk where they do not divide; None where they do.
 
@@ -212,8 +230,6 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
     StrategyError
         The run cannot be said with the recipe.
     """
-    if run.task in ("lora",):
-        raise StrategyError("only adapters are trained (LoRA): frozen parameters have no recipe")
     tp, pp, cp = run.tp or 1, run.pp or 1, run.cp or 1
     num_gpus = run.num_gpus or 1
     dp = run.dp or max(1, num_gpus // (tp * pp * cp))
@@ -252,6 +268,8 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         "overlap_gradients": framework.overlap,
         **recompute,
     }
+    if run.task == "lora":
+        recipe |= lora_of(run, framework, assumed)
     if pp > 1 and run.layers:
         chunks = pp * (2 if schedule in ("zb-v", "v-half", "v-min", "dualpipe") else virtual)
         layers = layers_per_stage(run.layers, chunks)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from proteus.mesh import Mesh
 from proteus.model import zoo
-from proteus.model.graph import Model, Op, Role
+from proteus.model.graph import Lora, Model, Op, Role
+from proteus.model.lora import with_lora
 from proteus.strategy import Memory, StrategyTree
 from proteus.strategy.config import RECOMPUTES, Stage
 from proteus.strategy.schedule import SCHEDULES, placement
@@ -31,12 +32,20 @@ MODELS = {
     "cnn": ("tiny-cnn", {}),
     "dlrm": ("tiny-dlrm", {"tables": 5, "rows": 7, "embedding_dim": 6, "bottom": [4, 8, 6], "top": [6, 3]}),
 }  # fmt: skip
+#: and models of them with adapters
+ADAPTED = {
+    "lora": ("moe", Lora(rank=3)),
+    "lora-gpt": ("gpt", Lora(rank=2, targets=("attention.qkv.q", "attention.proj", "mlp"), dropout=0.2)),
+}
 _SHAPES = [(2,), (3,), (4,), (2, 2), (2, 3), (3, 2), (2, 2, 2), (4, 2), (5,), (6,), (8,)]
 _MOST_RANKS = 8
 
 
 @cache
 def model(name: str) -> Model:
+    if name in ADAPTED:
+        base, lora = ADAPTED[name]
+        return with_lora(model(base), lora)
     base, changes = MODELS[name]
     return zoo.load(base, **changes)
 
@@ -59,6 +68,10 @@ def trees(draw: st.DrawFn, name: str) -> StrategyTree:
         tree = draw(_configured(tree, selector, ops))
     for selector, _ in draw(st.lists(_nodes(chosen), max_size=2)):
         tree = tree.set(selector, recompute=draw(st.sampled_from(RECOMPUTES)))
+    if draw(st.integers(0, 2)) == 0:
+        tree = tree.set("", frozen=draw(st.booleans()))
+        for selector, _ in draw(st.lists(_nodes(chosen), min_size=1, max_size=3)):
+            tree = tree.set(selector, frozen=draw(st.booleans()))
     return tree
 
 
@@ -135,8 +148,9 @@ def _nodes(draw: st.DrawFn, chosen: Model) -> tuple[str, list[Op]]:
     steps = op.name.split(".")
     steps = steps[: draw(st.integers(0, len(steps)))]
     selector = ".".join([head, *steps])
-    below = [o for o in block.ops if o.name.split(".")[: len(steps)] == steps]
-    return selector, below
+    # what an op needs whole, nothing may cut by its name, whatever stands below it
+    own = [o for o in block.ops if o.name == ".".join(steps)]
+    return selector, own or [o for o in block.ops if o.name.split(".")[: len(steps)] == steps]
 
 
 @st.composite

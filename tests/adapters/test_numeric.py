@@ -17,7 +17,7 @@ from proteus.compiler import state
 from proteus.errors import ModelError, StrategyError
 from proteus.strategy import StrategyTree
 from proteus.strategy.schedule import SCHEDULES
-from tests.adapters.random_trees import MODELS, model, trees
+from tests.adapters.random_trees import ADAPTED, MODELS, model, trees
 
 CLUSTER = clusters.load("dgx-a100", nodes=2)
 SMALL = {"layers": 2, "seq": 8}
@@ -43,7 +43,7 @@ def check(tree: StrategyTree) -> None:
     assert found.equal, f"{tree}\n{found}"
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", sorted({**MODELS, **ADAPTED}))
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_any_strategy(name: str, data: st.DataObject) -> None:
@@ -94,6 +94,7 @@ def test_any_recipe(data: st.DataObject) -> None:
             recompute=data.draw(st.sampled_from(["none", "selective", "full"])),
             optimizer=data.draw(st.sampled_from(["sgd", "adam"])),
             offload=data.draw(st.sets(st.sampled_from(["optimizer", "parameter", "activation"]), max_size=1)),
+            lora=data.draw(st.sampled_from([None, None, 3])),
         )
         found = verify(tree, CLUSTER)
     except StrategyError:  # more heads or stages than the small model has

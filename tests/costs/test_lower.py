@@ -185,3 +185,22 @@ def test_convolutions_in_half_precision_turn_images_that_lie_channels_first() ->
         assert (turned.family, turned.bytes) == (Family.MEMORY, 2 * 2 * (x + y))
         assert works(op, sizes, phase, BF16, first.but(channels_last=True)) == (conv,)
         assert len(works(op, sizes, phase, precision.load("tf32"), first)) == 1
+
+
+def test_what_an_adapter_adds_is_scaled_in_a_pass_of_its_own() -> None:
+    b = BlockBuilder("sum", {"batch": 1, "seq": 8, "hidden": 16}, indexed=False)
+    dims = "batch seq hidden"
+    x, y = b.take("x", dims), b.take("y", dims)
+    plain = b.op("plain", OpKind.ADD, dims, [x, y], dims)
+    b.op("scaled", OpKind.ADD, dims, [plain, y], dims, attrs={"scaled": True})
+    add, scaled = b.build().ops
+    one = 8 * 16 * 2.0
+    compiled = profile.load("torch-compile")
+
+    def moved(op: Op, phase: Phase, how: profile.Profile) -> float:
+        return sum(work.bytes for work in works(op, op.sizes(), phase, BF16, how))
+
+    assert moved(add, Phase.FORWARD, EAGER) == 3 * one
+    assert moved(scaled, Phase.FORWARD, EAGER) == 5 * one
+    assert moved(scaled, Phase.INPUT_GRAD, EAGER) == 2 * one
+    assert moved(scaled, Phase.FORWARD, compiled) == 3 * one

@@ -28,3 +28,13 @@ def test_memory_bound_counts_micro_batches_in_flight() -> None:
 
 def test_least_flop_leaves_out_scores() -> None:
     assert 2.0 * MODEL.flop() < least_flop(MODEL) < 3.0 * MODEL.flop()
+
+
+def test_bounds_hold_for_adapters() -> None:
+    """Weights that are frozen have no gradient: what bounds the training of all would be too high."""
+    adapted = pt.with_lora(MODEL, pt.Lora(rank=8))
+    shape = SHAPES[0]
+    result = pt.simulate(pt.StrategyTree(adapted).parallelize(**shape.settings()), CLUSTER)
+    assert least_flop(adapted) < result.model_flop / shape.global_batch < least_flop(MODEL)
+    assert least_time(adapted, CLUSTER, shape, "bf16") <= result.step_time_s
+    assert least_memory(result.tree) <= result.peak_memory_bytes

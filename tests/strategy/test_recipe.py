@@ -129,3 +129,40 @@ def test_hybrid_shard_cuts_states_in_groups_and_keeps_copies_between_them() -> N
     assert kinds == {("all_gather", ("shard",)), ("reduce_scatter", ("shard",)), ("all_reduce", ("dp",))}
     with pytest.raises(StrategyError, match="shard=3 does not divide 4 data-parallel ranks; possible: 1, 2, 4"):
         load("tiny-llama", dp=4, zero=3, shard=3)
+
+
+def test_adapters_are_trained_and_nothing_else() -> None:
+    tree = load("llama3-8b", lora=16, lora_targets=("attention",), lora_dropout=0.1)
+    assert tree.model.lora == pt.Lora(rank=16, targets=("attention",), dropout=0.1)
+    said = {path: config.frozen for path, config in tree.configs if config.frozen is not None}
+    adapters = [f"layers.*.attention.{op}.lora_{part}" for op in ("qkv", "proj") for part in "ab"]
+    assert said == {"": True, **dict.fromkeys(adapters, False)}
+
+
+def test_a_recipe_keeps_the_adapters_of_a_model() -> None:
+    once = load("llama3-8b", lora=16)
+    again = once.parallelize(dp=2, global_batch=2)
+    assert again.model is once.model
+    assert dict(again.configs)[""].frozen is True
+    assert again.parallelize(lora=4, global_batch=1).model.base is once.model.base
+
+
+def test_what_is_frozen_on_top() -> None:
+    tree = load("llama3-8b", freeze=("embedding", "layers.0-15"))
+    assert {path for path, config in tree.configs if config.frozen} == {"embedding", "layers.0-15"}
+
+
+def test_places_of_adapters_without_a_rank_say_nothing() -> None:
+    with pytest.raises(StrategyError, match="give the rank"):
+        load("llama3-8b", lora_targets=("attention",))
+
+
+def test_adapters_survive_a_file() -> None:
+    tree = load("llama3-8b", lora=16, lora_targets=("mlp",), dp=2, global_batch=2)
+    read = StrategyTree.from_yaml(tree.to_yaml())
+    assert read == tree
+    assert read != load("llama3-8b", lora=8, lora_targets=("mlp",), dp=2, global_batch=2)
+    assert tree.diff(load("llama3-8b", dp=2, global_batch=2))[0].startswith("lora: None → Lora(rank=16")
+    bad = tree.to_yaml().replace("rank: 16", "rank: many")
+    with pytest.raises(pt.InputError, match=r"lora\.rank: expected a whole number"):
+        StrategyTree.from_yaml(bad)

@@ -103,3 +103,20 @@ def test_what_cannot_be_said_says_why(changes: dict[str, str], words: str) -> No
 def test_every_layer_has_a_stage(layers: int, chunks: int) -> None:
     found = layers_per_stage(layers, chunks)
     assert found is None or (len(found) == chunks and sum(found) == layers)
+
+
+def test_adapters_are_those_of_the_framework() -> None:
+    found, assumed = recipe(task="lora", framework="NeMo", framework_version="NeMo 24.05", precision="fp8")
+    assert (found["lora"], found["lora_targets"]) == (32, ("attention.qkv",))
+    assert "adapters of rank 32 on attention.qkv" in assumed
+    assert recipe(task="lora", framework="NeMo", framework_version="NeMo 25.04")[0]["lora_targets"] == ()
+    assert "lora" not in recipe(task="sft", framework="NeMo")[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"notes": "QLoRA", "framework": "torchtune"}, "QLoRA"), ({"framework": "vtrain"}, "not stated")],
+)
+def test_adapters_that_cannot_be_said(changes: dict[str, str], says: str) -> None:
+    with pytest.raises(StrategyError, match=says):
+        recipe(task="lora", **changes)

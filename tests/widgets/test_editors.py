@@ -60,6 +60,14 @@ def test_edits_add_up_and_inherit_takes_back() -> None:
     assert config == NodeConfig()
 
 
+def test_weights_are_frozen_and_trained(small_tree: pt.StrategyTree) -> None:
+    path = next(row.path for row in small_tree.rows() if row.label == "fc1")
+    frozen = edited(NodeConfig(), "frozen", "frozen")
+    assert (frozen.frozen, edited(frozen, "frozen", "trained").frozen) == (True, False)
+    assert fields(small_tree, path, frozen)["frozen"]["value"] == "frozen"
+    assert edited(frozen, "frozen", INHERIT) == NodeConfig()
+
+
 def test_unknown_field_is_refused() -> None:
     with pytest.raises(StrategyError, match="no field 'colour'"):
         edited(NodeConfig(), "colour", "red")

@@ -36,8 +36,9 @@ def python_of(moment: Moment) -> str:
             "memory": config.memory,
             "recompute": config.recompute,
             "exchange": config.exchange,
+            "frozen": config.frozen,
         }
-        said = ", ".join(f"{name}={_source(value)}" for name, value in changes.items() if value)
+        said = ", ".join(f"{name}={_source(value)}" for name, value in changes.items() if value or value is False)
         lines.append(f"tree = tree.set({path!r}, {said})")
     lines.append("result = pt.simulate(tree, cluster)")
     return "\n".join(lines)

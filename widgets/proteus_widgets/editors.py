@@ -57,6 +57,10 @@ def _partition_editor(tree: StrategyTree, dim: str, op: Op, own: NodeConfig, eff
     return {"field": f"partition.{dim}", "label": dim, "value": value, "options": options}
 
 
+#: what an editor calls parameters that are not trained, and those that are
+_FREEZING = {True: "frozen", False: "trained"}
+
+
 def _memory_editor(tree: StrategyTree, role: str, own: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
     says = (own.memory or {}).get(role)  # type: ignore[call-overload]
     inherited = (effective.memory or {}).get(role, Memory())  # type: ignore[call-overload]
@@ -92,6 +96,10 @@ def editors(tree: StrategyTree, row: TreeRow, own: NodeConfig) -> list[dict[str,
     found.append({"field": "recompute", "label": "recompute", "value": own.recompute or INHERIT, "options": recompute})
     if any(op.kind.value in ("linear", "embedding", "conv2d", "embedding_bag") for op in ops_at(tree, row.path)):
         found += [_memory_editor(tree, role, own, effective) for role in TENSOR_ROLES if role != "activation"]
+        says = INHERIT if own.frozen is None else _FREEZING[own.frozen]
+        options = [{"value": INHERIT, "label": f"as inherited ({_FREEZING[bool(effective.frozen)]})"}]
+        options += [{"value": name, "label": name} for name in _FREEZING.values()]
+        found.append({"field": "frozen", "label": "weights", "value": says, "options": options})
     return found
 
 
@@ -155,5 +163,7 @@ def edited(own: NodeConfig, field: str, value: Any) -> NodeConfig:
             if text != INHERIT:
                 memory[part] = _memory_of(text)  # type: ignore[index]
             return replace(own, memory=memory or None)
+        case "frozen":
+            return replace(own, frozen=None if text == INHERIT else text == _FREEZING[True])
         case _:
-            raise StrategyError(f"a node has no field {field!r}; fields: recompute, partition.DIM, memory.ROLE")
+            raise StrategyError(f"a node has no field {field!r}; fields: recompute, frozen, partition.DIM, memory.ROLE")

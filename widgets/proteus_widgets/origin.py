@@ -45,6 +45,8 @@ def model_source(model: Model) -> str:
     """Python that gives the model, or says what must be written there."""
     if is_built_in(model):
         return f"model = pt.models.load({model.name!r})"
+    if model.base is not None and is_built_in(model.base):
+        return f"model = pt.with_lora(pt.models.load({model.name!r}), pt.{model.lora!r})"
     return f"model = ...  # {_word(model.name)} is a model of your own: load it here, as pt.from_hf(path) does"
 
 

@@ -104,7 +104,7 @@ def _edit(entry: Any) -> tuple[str, NodeConfig]:
             rest: dict[str, Any] = {str(name): value for name, value in others.items()}
         case _:
             raise InputError(f"edits: {entry!r} has no path")
-    unknown = set(rest) - {"partition", "memory", "recompute", "exchange"}
+    unknown = set(rest) - {"partition", "memory", "recompute", "exchange", "frozen"}
     if unknown:
         raise InputError(f"edits: {path}: unknown field {sorted(unknown)[0]!r}")
     try:
@@ -117,6 +117,7 @@ def _edit(entry: Any) -> tuple[str, NodeConfig]:
         memory=memory,
         recompute=rest.get("recompute"),
         exchange=rest.get("exchange"),
+        frozen=rest.get("frozen"),
     )
 
 

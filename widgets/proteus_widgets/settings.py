@@ -103,6 +103,7 @@ def apply_edit(tree: StrategyTree, path: str, config: NodeConfig) -> StrategyTre
         memory=None if config.memory is None else {str(role): kept for role, kept in config.memory.items()},
         recompute=config.recompute,
         exchange=config.exchange,
+        frozen=config.frozen,
     )
 
 

@@ -101,13 +101,18 @@ def _highest(block: Block, tensor: str) -> int:
 
 
 def check_divisible(model: Model, *, is_divided: bool) -> None:
-    """Refuse models whose result depends on how a batch is divided, when it is."""
+    """Refuse models whose result depends on how a batch is divided, when it is, or on the order of experts' slots."""
     for block in model.blocks:
         for op in block.ops:
             if op.kind is OpKind.BATCH_NORM and is_divided:
                 raise ModelError(
                     f"{block.name}.{op.name}: batch norm takes its statistics from the local batch, so a divided batch "
                     "trains another function; verify with one micro-batch on one data-parallel rank, or with group norm"
+                )
+            if op.kind is OpKind.DROPOUT and set(op.dims) & set(block.derived):
+                raise ModelError(
+                    f"{block.name}.{op.name}: dropout in the slots of experts falls on other tokens in the undivided "
+                    "model, which keeps its tokens in order; verify without it (lora_dropout=0)"
                 )
 
 

@@ -6,7 +6,7 @@ offsets or collectives, so that an error in one is not repeated in the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,7 +30,10 @@ class Outcome:
 
 
 def undivided(
-    problem: Problem, optimizer: str, token_groups: Mapping[str, Sequence[TokenGroup]] | None = None
+    problem: Problem,
+    optimizer: str,
+    token_groups: Mapping[str, Sequence[TokenGroup]] | None = None,
+    frozen: Collection[str] = (),
 ) -> Outcome:
     """One step on the whole batch at once.
 
@@ -40,8 +43,10 @@ def undivided(
         By path of the block: where experts have a capacity, the tokens for
         which it holds.  That much of how a batch is divided is part of the
         function that such a model trains.
+    frozen
+        Paths of the parameters that are not trained.
     """
-    weights = {path: value.clone().requires_grad_() for path, value in problem.parameters.items()}
+    weights = {path: value.clone().requires_grad_(path not in frozen) for path, value in problem.parameters.items()}
     noise = Noise(problem.seed, problem.global_batch)
     handed: list[Tensor] = []
     for block in problem.model.blocks:

@@ -26,6 +26,7 @@ from proteus.htae.engine import play
 from proteus.model.graph import BATCH, OpKind
 from proteus.placement import Partial
 from proteus.strategy import StrategyTree
+from proteus.strategy.frozen import frozen_paths
 
 #: float64 sums in another order differ by some 1e-15 of numbers near 1
 TOLERANCE = 1e-9
@@ -108,7 +109,7 @@ def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verif
     problem = make_problem(tree.model, batch, seed)
     executor = Executor(graph, play(graph.tasks), problem)
     executor.run()
-    return compare(executor, undivided(problem, tree.training.optimizer, token_groups(graph)))
+    return compare(executor, undivided(problem, tree.training.optimizer, token_groups(graph), frozen_paths(tree)))
 
 
 def token_groups(graph: ExecutionGraph) -> dict[str, list[TokenGroup]]:
