@@ -149,6 +149,7 @@ class Emitter:
             compute_slow, comm_slow = self.calibration.overlap.apply(compute_slow, comm_slow)
         if not overlap:
             compute_slow, comm_slow = np.zeros_like(compute_slow), np.zeros_like(comm_slow)
+        least_sure = [max((p.terms for p in prices), key=lambda terms: terms.sigma) for prices, _ in self.row_prices]
         pred_ptr, pred = wiring.by_row(waits[:, 1], waits[:, 0], ids.total)
         tasks = TaskGraph(
             kind=columns.kind,
@@ -198,12 +199,14 @@ class Emitter:
             op_rows=tuple(segments.rows),
             op_flop=segments.flop,
             op_sigma=segments.sigma,
+            segment_is_held=segments.is_held,
             comm_rows=tuple(self.comms),
-            comm_sigma=np.array([max(p.terms.sigma for p in prices) for prices, _ in self.row_prices]),
+            comm_sigma=np.array([terms.sigma for terms in least_sure]),
+            comm_links=tuple(terms.links for terms in least_sure),
             static=static,
             stream_names=streams.names,
             num_tasks=self._stands_for(classes, folding),
-            assumptions=tuple(sorted(segments.assumed)),
+            borrowed=tuple(sorted(segments.borrowed)),
         )
 
     def _fold(self, kinds: Variants, is_folded: bool) -> Folding:
@@ -293,6 +296,7 @@ class Emitter:
                     Transfer(
                         chunk=boundary.chunk, kind=boundary.kind, source=source, target=target,
                         size_bytes=boundary.size_bytes, tasks=tasks, pattern=pattern,
+                        sigma=price.terms.sigma, links=price.terms.links,
                     )
                 )  # fmt: skip
         return found

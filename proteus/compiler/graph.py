@@ -11,6 +11,7 @@ from proteus.cluster import Cluster
 from proteus.compiler.chain import Chunk
 from proteus.compiler.fold import Folding
 from proteus.compiler.memory import StaticMemory
+from proteus.compiler.price import Borrowed
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import CommRow, OpRow
 from proteus.costs.ops import Calibration
@@ -49,7 +50,8 @@ class Transfer:
     """What passes between two chunks for every micro-batch, between one class of pairs.
 
     `tasks` are the sends in micro-batch order.  `kind` is F (towards the next
-    chunk) or B (towards the one before).
+    chunk) or B (towards the one before).  `sigma` and `links` are as those of
+    communication rows.
     """
 
     chunk: int
@@ -59,6 +61,8 @@ class Transfer:
     size_bytes: float
     tasks: np.ndarray
     pattern: int
+    sigma: float
+    links: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +80,17 @@ class ExecutionGraph:
     op_rows
         Rows of the segment table, in its order.
     op_sigma
-        Relative error of each op's time.
+        float64[ops, 2, ComputeClass]: what the curve of each class puts an
+        op's time off by, as a logarithm: with all ops together, and by itself.
+    segment_is_held
+        bool[segments]: the host's launches set the time of the segment.
     comm_rows
         Rows that communication steps refer to.
-    comm_sigma
-        Per communication row the relative error of its time.
+    comm_sigma, comm_links
+        Per communication row: what its family of links puts its time off by,
+        as a logarithm, and the name of that family.
+    borrowed
+        Kernels that another chip's or dtype's curve stands in for.
     num_tasks
         Tasks that the graph stands for, all ranks counted.
     """
@@ -98,12 +108,14 @@ class ExecutionGraph:
     op_rows: tuple[OpRow, ...]
     op_flop: np.ndarray
     op_sigma: np.ndarray
+    segment_is_held: np.ndarray
     comm_rows: tuple[CommRow, ...]
     comm_sigma: np.ndarray
+    comm_links: tuple[str, ...]
     static: tuple[StaticMemory, ...]
     stream_names: tuple[str, ...]
     num_tasks: int
-    assumptions: tuple[str, ...]
+    borrowed: tuple[Borrowed, ...]
 
     @property
     def node_of(self) -> Mapping[tuple[str, str], int]:

@@ -35,7 +35,8 @@ COPY_SIGMA = 0.2
 def copy_terms(size_bytes: float, kind: HostCopy) -> Terms:
     """Cost of one copy of a rank; the links it crosses set its rate."""
     work = size_bytes if kind is HostCopy.UPDATE else size_bytes / COPY_EFFICIENCY
-    return Terms(COPY_LATENCY_S, work, float("inf"), COPY_SIGMA, "pinned cudaMemcpyAsync; NCCL's PCIe figures")
+    source = "pinned cudaMemcpyAsync; NCCL's PCIe figures"
+    return Terms(COPY_LATENCY_S, work, float("inf"), COPY_SIGMA, source, "host copies")
 
 
 def copy_flows(devices: np.ndarray, kind: HostCopy, cluster: Cluster) -> Flows:

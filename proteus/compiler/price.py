@@ -31,15 +31,40 @@ PHASE_OF = {
 REMEMBERED_PRICES = 50_000
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Borrowed:
+    """A family of kernels that another chip's, or another dtype's, curve stands in for."""
+
+    family: Family
+    gpu: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.family} on {self.gpu}: {self.source}"
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
-    """One op on one rank: device seconds, what bounds it, host seconds, its error."""
+    """One op on one rank.
+
+    Parameters
+    ----------
+    time_s, host_s
+        Time of the device and of the host [s].
+    compute_class
+        What bounds it.
+    shared, own
+        By compute class: what the curve of that class puts `time_s` off by, as
+        a logarithm; all ops together, and each by itself.
+    """
 
     time_s: float
     compute_class: ComputeClass
     host_s: float
-    sigma: float
+    shared: tuple[float, ...]
+    own: tuple[float, ...]
     flop: float
+    borrowed: tuple[Borrowed, ...] = ()
 
 
 class Pricer:
@@ -50,7 +75,6 @@ class Pricer:
         self.precision = precision
         self.profile = profile
         self.costs = costs or OpCosts(gpu)
-        self.assumed: dict[str, None] = {}
         self._prices: dict[tuple[int, int, tuple[int, ...]], tuple[Instruction, Price]] = {}
 
     def price(self, program: BlockProgram, instruction: Instruction, coordinate: tuple[int, ...]) -> Price:
@@ -86,19 +110,31 @@ class Pricer:
 
     def total(self, kernels: tuple[Work, ...]) -> Price:
         """The price of kernels that run one after another."""
-        time_s, flop, weight = 0.0, 0.0, 0.0
+        time_s, flop = 0.0, 0.0
+        shared, own = [0.0] * len(ComputeClass), [0.0] * len(ComputeClass)
         longest, bound = -1.0, ComputeClass.MEMORY
+        borrowed: dict[Borrowed, None] = {}
         for work in kernels:
             found = self.costs.time(work)
             alone_s = found.time_s * self.profile.slowdown(work)
             time_s += alone_s
             flop += work.flop
-            weight += found.sigma * alone_s
+            own_class = compute_class(work.family)
+            shared[own_class] += found.spread.shared * alone_s
+            own[own_class] = math.hypot(own[own_class], found.spread.own * alone_s)
             if found.assumed:
-                self.assumed[f"{work.family} on {self.gpu.name}: {found.source}"] = None
+                borrowed[Borrowed(work.family, self.gpu.name, found.source)] = None
             if alone_s > longest:
-                longest, bound = alone_s, compute_class(work)
-        return Price(time_s, bound, self.profile.host_s(kernels), weight / time_s if time_s else 0.0, flop)
+                longest, bound = alone_s, own_class
+        return Price(
+            time_s,
+            bound,
+            self.profile.host_s(kernels),
+            tuple(off_s / time_s if time_s else 0.0 for off_s in shared),
+            tuple(off_s / time_s if time_s else 0.0 for off_s in own),
+            flop,
+            tuple(borrowed),
+        )
 
 
 @lru_cache(maxsize=64)

@@ -10,9 +10,10 @@ import numpy as np
 
 from proteus.cluster import Cluster
 from proteus.cluster.gpu import Gpu
-from proteus.compiler.price import Pricer
+from proteus.compiler.price import Borrowed, Pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import OpRow
+from proteus.costs.overlap import ComputeClass
 from proteus.identity import Same
 
 
@@ -30,7 +31,8 @@ class PlayedRank:
 class _Priced:
     """The segments of one plan on one rank: ops in a row, and how many of them each segment has.
 
-    `host_s` is the time of the host to launch a segment [s].
+    `host_s` is the time of the host to launch a segment [s], `is_held` where
+    that sets the segment's own time.
     """
 
     rows: tuple[OpRow, ...]
@@ -40,6 +42,8 @@ class _Priced:
     flop: np.ndarray
     sigma: np.ndarray
     host_s: np.ndarray
+    is_held: np.ndarray
+    borrowed: frozenset[Borrowed]
 
 
 class SegmentTable:
@@ -89,7 +93,8 @@ class SegmentTable:
         self.flop = np.concatenate([one.flop for one in made])
         self.sigma = np.concatenate([one.sigma for one in made])
         self.total_s = np.add.reduceat(self.work_s, self.ptr[:-1]) if size else np.empty(0)
-        self.assumed = {line for prices in pricers.values() for line in prices.assumed}
+        self.is_held = np.concatenate([one.is_held for one in made])
+        self.borrowed = frozenset().union(*(one.borrowed for one in made))
 
     def of_rank(self, number: int) -> slice:
         """The segments of a class."""
@@ -106,8 +111,10 @@ def _priced(
     work: list[float] = []
     op_class: list[int] = []
     flop: list[float] = []
-    sigma: list[float] = []
+    sigma: list[tuple[tuple[float, ...], tuple[float, ...]]] = []
     host: list[float] = []
+    held: list[bool] = []
+    borrowed: set[Borrowed] = set()
     for ops in segments.value:
         launches, start = 0.0, len(work)
         for op in ops:
@@ -119,9 +126,11 @@ def _priced(
             work.append(price.time_s * slow * op.share)
             op_class.append(int(price.compute_class))
             flop.append(price.flop * op.share)
-            sigma.append(price.sigma)
+            sigma.append((price.shared, price.own))
             launches += price.host_s
-        if waits and launches > (device_s := sum(work[start:])) > 0.0:
+            borrowed.update(price.borrowed)
+        held.append(waits and launches > (device_s := sum(work[start:])) > 0.0)
+        if held[-1]:
             # the host was held at the last transfer: it cannot have launched ahead
             work[start:] = [time_s * launches / device_s for time_s in work[start:]]
         host.append(launches)
@@ -131,6 +140,8 @@ def _priced(
         work_s=np.array(work, np.float64),
         op_class=np.array(op_class, np.int16),
         flop=np.array(flop, np.float64),
-        sigma=np.array(sigma, np.float64),
+        sigma=np.array(sigma, np.float64).reshape(-1, 2, len(ComputeClass)),
         host_s=np.array(host, np.float64),
+        is_held=np.array(held, bool),
+        borrowed=frozenset(borrowed),
     )

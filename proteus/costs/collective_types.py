@@ -164,9 +164,13 @@ class Terms:
     cap_Bps
         The most that one flow takes, even alone [B/s].
     sigma
-        Relative standard error of the family, from held-out measurements.
+        Standard deviation of the logarithm of the time, from held-out
+        measurements of the family.
     source
         Where the numbers of the family come from.
+    links
+        The family of links whose error it is: all that share it are off
+        together.
     """
 
     latency_s: float
@@ -174,6 +178,7 @@ class Terms:
     cap_Bps: float
     sigma: float
     source: str
+    links: str
 
     @property
     def alone_s(self) -> float:

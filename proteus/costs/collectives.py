@@ -219,7 +219,7 @@ def terms_with(
     pipeline whose chunks grow with the share of each rank.
     """
     if shape.num_ranks < 2:
-        return Terms(0.0, 0.0, math.inf, 0.0, "nothing to send")
+        return Terms(0.0, 0.0, math.inf, 0.0, "nothing to send", shape.intra)
     algorithm = choice.algorithm
     limit = shape.limit(algorithm)
     start = inter if shape.num_hosts > 1 else intra
@@ -240,6 +240,7 @@ def terms_with(
         limit.rate_Bps * _reached(kind, shape, choice, size_bytes, bound),
         max(start.sigma, bound.sigma),
         bound.source,
+        shape.inter if shape.num_hosts > 1 and inter.sigma >= bound.sigma else shape.intra,
     )
 
 

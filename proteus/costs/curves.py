@@ -3,7 +3,8 @@
 ``data/chips.json`` says which GPUs share a chip; ``data/curves.json`` holds
 the parameters, written by ``benchmarks/fit_ops.py`` from measurements.  A
 missing curve is looked up at another dtype of the chip, then at the chip's
-fallback; both count as assumed, and widen the error.
+fallback; both count as assumed, and widen the error
+(:mod:`proteus.costs.residuals`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
+from proteus.costs import residuals
 from proteus.costs.gemm import TILES, GemmCurve
+from proteus.costs.residuals import Spread
 from proteus.units import GB
-
-#: relative error added for a curve of another dtype, and of another chip; from
-#: the leave-one-source-out table of docs/accuracy.md (A100 curve on H100 and the like)
-OTHER_DTYPE_SIGMA, OTHER_CHIP_SIGMA = 0.05, 0.15
 
 
 class HasGeneration(Protocol):
@@ -39,7 +38,7 @@ class Curve:
 
     key: str
     params: tuple[float, ...]
-    sigma: float
+    spread: Spread
     source: str
     chip: str
     is_assumed: bool
@@ -108,15 +107,14 @@ def find(family: str, key: str, gpu_name: str, generation: str) -> Curve:
             if name not in rows:
                 continue
             row = rows[name]
-            sigma = row["sigma"] + (OTHER_DTYPE_SIGMA if name != keys[0] else 0.0)
-            sigma += OTHER_CHIP_SIGMA if other != chip or guessed else 0.0
+            borrowed = guessed or other != chip or name != keys[0]
             return Curve(
                 key=name,
                 params=tuple(row["params"].values()),
-                sigma=sigma,
+                spread=residuals.of_curve(family, keys[0], row["sigma"], is_borrowed=borrowed),
                 source=f"{family} curve {other}/{name}: {row['source']}",
                 chip=other,
-                is_assumed=guessed or other != chip or (name != keys[0]),
+                is_assumed=borrowed,
             )
     raise AssertionError(f"no {family} curve for {key} on any chip of the chain of {chip}")
 

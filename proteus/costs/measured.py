@@ -75,7 +75,8 @@ class CollectiveTimes:
         # what grows with the bytes keeps the links busy; no flow is faster than they are
         busy_s = max(time_s - self.latency_s, data / shape.limit(algorithm).rate_Bps)
         source = "measured on this machine"
-        return Terms(max(time_s - busy_s, 0.0), data, data / busy_s, MEASURED_COLLECTIVE_SIGMA, source)
+        latency_s = max(time_s - busy_s, 0.0)
+        return Terms(latency_s, data, data / busy_s, MEASURED_COLLECTIVE_SIGMA, source, shape.intra)
 
     def _rising(self) -> list[float]:
         """The times without dips: a larger collective is never faster, a smaller measurement was disturbed."""

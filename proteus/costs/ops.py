@@ -24,6 +24,7 @@ from proteus.costs.gemm import gemm_time_s
 from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
 from proteus.costs.memory import memory_time_s
 from proteus.costs.profile import Profile
+from proteus.costs.residuals import Spread
 from proteus.costs.work import Access, Family, Work
 from proteus.errors import InputError, unknown
 from proteus.units import DTYPE_BYTES
@@ -52,14 +53,15 @@ class OpTime:
 
     Parameters
     ----------
-    sigma
-        Relative error of the family on this GPU (mean absolute, held out).
+    spread
+        Standard deviations of the logarithm of the time, as those of its
+        family on sources that were held out.
     assumed
         True where another GPU's or dtype's curve stands in.
     """
 
     time_s: float
-    sigma: float
+    spread: Spread
     source: str
     assumed: bool
 
@@ -103,6 +105,16 @@ class Calibration:
             return None
         return next((c for c in self.collectives if c.kind is kind and c.num_ranks == shape.num_ranks), None)
 
+    @property
+    def is_from_steps(self) -> bool:
+        """Whether it holds factors that measured steps asked for."""
+        return bool(self.scale) or self.network != 1.0 or self.host != 1.0
+
+    @property
+    def has_host(self) -> bool:
+        """Whether the host's launches were measured here."""
+        return self.launch_s is not None and self.op_s is not None
+
     def on_host(self, profile: Profile) -> Profile:
         """The framework profile with the host times measured here."""
         launch_s = profile.launch_s if self.launch_s is None else self.launch_s
@@ -118,6 +130,7 @@ USUAL_NUM_SMS = 108
 VECTOR = "fp32"
 #: relative error of a time measured on the machine itself: run-to-run spread
 MEASURED_SIGMA = 0.02
+MEASURED = Spread(shared=MEASURED_SIGMA, own=0.0)
 
 
 class OpCosts:
@@ -149,7 +162,7 @@ class OpCosts:
     def _evaluate(self, work: Work) -> OpTime:
         measured_s = self.calibration.measured_s.get(work)
         if measured_s is not None:
-            return OpTime(measured_s, MEASURED_SIGMA, self.calibration.source, False)
+            return OpTime(measured_s, MEASURED, self.calibration.source, False)
         scale = self.calibration.scale.get(work.family, 1.0)
         match work.family:
             case Family.GEMM | Family.GROUPED_GEMM:
@@ -160,10 +173,10 @@ class OpCosts:
                 curve, time_s = self._conv(work)
             case _:
                 curve, time_s = self._memory(work)
-        sigma, source = curve.sigma, curve.source
+        source = curve.source
         if scale != 1.0:
             source = f"{self.calibration.source} x {scale:.3g}; {source}"
-        return OpTime(time_s * scale, sigma, source, curve.is_assumed)
+        return OpTime(time_s * scale, curve.spread, source, curve.is_assumed)
 
     def _curve(self, family: str, key: str) -> Curve:
         return curves.find(family, key, self.gpu.name, self.gpu.generation)

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from proteus.costs import curves
-from proteus.costs.work import Family, Work
+from proteus.costs.work import Family
 
 
 class ComputeClass(IntEnum):
@@ -44,13 +44,13 @@ _CLASS = {
 }
 
 
-def compute_class(work: Work) -> ComputeClass:
-    """The class of a kernel.
+def compute_class(family: Family) -> ComputeClass:
+    """The class of the kernels of a family.
 
-    >>> compute_class(Work(family=Family.OPTIMIZER))
+    >>> compute_class(Family.OPTIMIZER)
     <ComputeClass.MEMORY: 3>
     """
-    return _CLASS.get(work.family, ComputeClass.MEMORY)
+    return _CLASS.get(family, ComputeClass.MEMORY)
 
 
 @cache

@@ -18,6 +18,7 @@ from proteus.htae.tasks import Timeline
 from proteus.htae.usage import Steps
 from proteus.model.graph import Model
 from proteus.progress import Progress
+from proteus.result.band import Band, step_time_band
 from proteus.result.memory import MemorySteps, NodeMemory, memory_by_node, memory_over_time
 from proteus.result.metrics import DeviceTimes, DeviceUse, device_times, device_uses
 from proteus.result.path import CriticalPath, critical_path
@@ -85,6 +86,11 @@ class Result:
     def step_time_s(self) -> float:
         """Time of one training step [s]."""
         return self.timeline.makespan_s
+
+    @cached_property
+    def step_time_band(self) -> Band:
+        """Where the measured step time would lie in four cases of five, and what is unsure of it."""
+        return step_time_band(self.graph, self.timeline)
 
     @property
     def samples_per_s(self) -> float:
@@ -252,7 +258,7 @@ class Result:
         training = self.tree.training
         found = [
             f"precision {training.precision}, optimizer {training.optimizer}, framework profile {training.profile}",
-            *self.graph.assumptions,
+            *map(str, self.graph.borrowed),
             *self.cluster.warnings,
             *training.assumed,
         ]
@@ -262,6 +268,8 @@ class Result:
         """The headline as plain values."""
         return {
             "step_time_s": self.step_time_s,
+            "step_time_low_s": self.step_time_band.low_s,
+            "step_time_high_s": self.step_time_band.high_s,
             "samples_per_s": self.samples_per_s,
             "tokens_per_s": self.tokens_per_s,
             "mfu": self.mfu,
@@ -326,6 +334,7 @@ class Result:
             ("strategy", f"{self.tree.mesh!r} {self.tree.schedule.name}"),
             ("cluster", repr(self.cluster)),
             ("step time", format_seconds(self.step_time_s)),
+            ("likely", str(self.step_time_band)),
             ("throughput", f"{speed} · MFU {self.mfu:.1%}"),
             (
                 "peak memory",

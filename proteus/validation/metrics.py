@@ -47,6 +47,8 @@ class Summary:
         Of the absolute relative error of the step time.
     bias
         Median of the signed error.
+    coverage
+        Share of the timed rows whose measured step time lies in the band.
     tau
         Kendall's tau of predicted and measured throughput by GPU.
     verdicts, right_verdicts
@@ -65,6 +67,7 @@ class Summary:
     median_error: float | None
     mean_error: float | None
     bias: float | None
+    coverage: float | None
     tau: float | None
     verdicts: int
     right_verdicts: int
@@ -83,6 +86,7 @@ def summarize(scores: Iterable[Score]) -> Summary:
     timed = [row for row in rows if row.time_error is not None]
     errors = [abs(row.time_error) for row in timed if row.time_error is not None]
     signed = [row.time_error for row in timed if row.time_error is not None]
+    inside = [found for row in timed if (found := row.is_in_band) is not None]
     memory = [abs(error) for row in rows if (error := row.memory_error) is not None]
     told = [row for row in rows if row.status == SCORED and row.fits is not None and row.measured_fits is not None]
     tau = None
@@ -99,6 +103,7 @@ def summarize(scores: Iterable[Score]) -> Summary:
         median_error=median(errors) if errors else None,
         mean_error=fmean(errors) if errors else None,
         bias=median(signed) if signed else None,
+        coverage=fmean(inside) if inside else None,
         tau=tau,
         verdicts=len(told),
         right_verdicts=sum(row.fits == row.measured_fits for row in told),

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from proteus.validation.metrics import Summary, by_table, summarize
 from proteus.validation.score import Score
-from proteus.validation.validate import mean_table_error
+from proteus.validation.validate import mean_table_coverage, mean_table_error
 
-HEADER = ("table", "rows", "n/e", "timed", "median", "mean", "bias", "tau", "fits right", "missed", "false", "memory")
+HEADER = (
+    *("table", "rows", "n/e", "timed", "median", "mean", "bias", "in band", "tau"),
+    *("fits right", "missed", "false", "memory"),
+)
 
 
 def percent(value: float | None) -> str:
@@ -31,6 +34,7 @@ def cells(name: str, summary: Summary) -> tuple[str, ...]:
         percent(summary.median_error),
         percent(summary.mean_error),
         "-" if summary.bias is None else f"{100 * summary.bias:+.1f}%",
+        percent(summary.coverage),
         "-" if summary.tau is None else f"{summary.tau:.2f}",
         f"{summary.right_verdicts}/{summary.verdicts}",
         str(summary.missed_oom),
@@ -54,7 +58,11 @@ def text_report(scores: Sequence[Score], *, worst: int = 10) -> str:
     """Tables, what could not be expressed, and the worst rows."""
     tables = {name: summarize(rows) for name, rows in by_table(scores).items()}
     rows = [HEADER, *(cells(name, summary) for name, summary in tables.items()), cells("all", summarize(scores))]
-    parts = [columns(rows), f"mean over tables of their mean error: {percent(mean_table_error(tables.values()))}"]
+    parts = [
+        columns(rows),
+        f"mean over tables of their mean error: {percent(mean_table_error(tables.values()))}, "
+        f"of their rows in the band: {percent(mean_table_coverage(tables.values()))}",
+    ]
     reasons = Counter(f"{row.status}: {row.reason}" for row in scores if row.reason)
     if reasons:
         parts.append("not scored\n" + "\n".join(f"  {count:4d}  {reason}" for reason, count in reasons.most_common()))

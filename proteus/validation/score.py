@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from proteus.errors import ProteusError
@@ -48,12 +49,17 @@ class Score:
     status
         ``scored``; ``not_expressible``: the run cannot be said (`reason`);
         ``no_measurement``: it says nothing to compare with.
+    step_time_low_s, step_time_high_s
+        Ends of the band that holds four of five measured times.
     reserve_bytes
         What the runtime takes beside the tensors (context, communicators).
     memory_is_exact
         Whether the measured peak is the allocator's own count.
     assumed
         What the run did not say, and what stood in.
+    unsure
+        What the width of the band is from: ``parts`` of
+        :class:`~proteus.result.band.Band`.
     """
 
     id: str
@@ -61,6 +67,8 @@ class Score:
     status: str
     reason: str = ""
     step_time_s: float | None = None
+    step_time_low_s: float | None = None
+    step_time_high_s: float | None = None
     measured_step_time_s: float | None = None
     fits: bool | None = None
     measured_fits: bool | None = None
@@ -72,6 +80,7 @@ class Score:
     global_batch: int | None = None
     strategy: str = ""
     assumed: tuple[str, ...] = ()
+    unsure: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def time_error(self) -> float | None:
@@ -79,6 +88,14 @@ class Score:
         if self.status != SCORED or not self.step_time_s or not self.measured_step_time_s:
             return None
         return self.step_time_s / self.measured_step_time_s - 1.0
+
+    @property
+    def is_in_band(self) -> bool | None:
+        """Whether the measured step time lies in the band; None where there is no band or no measurement."""
+        if self.time_error is None or self.step_time_low_s is None or self.step_time_high_s is None:
+            return None
+        assert self.measured_step_time_s is not None
+        return self.step_time_low_s <= self.measured_step_time_s <= self.step_time_high_s
 
     def cost_s(self, step_time_s: float | None) -> float:
         """GPU seconds of one sample: the inverse of what tables rank by, throughput by GPU."""
@@ -128,10 +145,13 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
     return replace(
         measured,
         step_time_s=result.step_time_s,
+        step_time_low_s=result.step_time_band.low_s,
+        step_time_high_s=result.step_time_band.high_s,
         fits=result.fits,
         peak_memory_bytes=result.peak_memory_bytes,
         reserve_bytes=max(steps.reserve_bytes for steps in result.memory_over_time.values()),
         assumed=case.assumed,
+        unsure=result.step_time_band.parts,
     )
 
 

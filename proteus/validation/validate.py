@@ -70,13 +70,23 @@ def answer(scores: Sequence[Score]) -> dict[str, Any]:
     """What ``proteus validate --json`` prints: {overall, tables, rows}."""
     tables = {name: summarize(rows) for name, rows in by_table(scores).items()}
     return {
-        "overall": {**summarize(scores).to_dict(), "mean_table_error": mean_table_error(tables.values())},
+        "overall": {
+            **summarize(scores).to_dict(),
+            "mean_table_error": mean_table_error(tables.values()),
+            "mean_table_coverage": mean_table_coverage(tables.values()),
+        },
         "tables": {name: summary.to_dict() for name, summary in tables.items()},
         "rows": [score.to_dict() for score in scores],
     }
 
 
-def mean_table_error(tables: Any) -> float | None:
+def mean_table_error(tables: Iterable[Summary]) -> float | None:
     """Mean over tables of the table's mean error: small tables count as much as large ones."""
-    means = [table.mean_error for table in tables if isinstance(table, Summary) and table.mean_error is not None]
+    means = [table.mean_error for table in tables if table.mean_error is not None]
     return fmean(means) if means else None
+
+
+def mean_table_coverage(tables: Iterable[Summary]) -> float | None:
+    """Mean over tables of the share of rows whose measured step time lies in the band."""
+    shares = [table.coverage for table in tables if table.coverage is not None]
+    return fmean(shares) if shares else None

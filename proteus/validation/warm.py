@@ -79,6 +79,18 @@ def learn(run: Run, noise: float = NOISE) -> Constants:
     return calibrate(case.cluster, [(first_that_fits(case).tree, run.step_time_s)], noise=noise)
 
 
+def warm_tasks(runs: Sequence[Run], cold: Sequence[Score], options: Options) -> list[tuple[Run, Options]]:
+    """The runs that did not teach and belong to a table with a teacher, each with what that one taught."""
+    chosen = teachers(runs, cold)
+    constants = {key: learn(runs[teacher.number], teacher.noise) for key, teacher in chosen.items()}
+    taught = {teacher.number for teacher in chosen.values()}
+    return [
+        (run, replace(options, constants=constants[group_of(run)]))
+        for number, run in enumerate(runs)
+        if number not in taught and group_of(run) in constants
+    ]
+
+
 def warm_scores(
     runs: Sequence[Run],
     cold: Sequence[Score],
@@ -88,12 +100,4 @@ def warm_scores(
     progress: Tell | None = None,
 ) -> list[Score]:
     """Scores of the runs that did not teach and belong to a table with a teacher."""
-    chosen = teachers(runs, cold)
-    constants = {key: learn(runs[teacher.number], teacher.noise) for key, teacher in chosen.items()}
-    taught = {teacher.number for teacher in chosen.values()}
-    tasks = [
-        (run, replace(options, constants=constants[group_of(run)]))
-        for number, run in enumerate(runs)
-        if number not in taught and group_of(run) in constants
-    ]
-    return score_all(tasks, workers=workers, progress=progress)
+    return score_all(warm_tasks(runs, cold, options), workers=workers, progress=progress)

@@ -8,7 +8,7 @@ import pytest
 
 from proteus.cluster import gpus
 from proteus.costs.lower import gemm
-from proteus.costs.ops import MEASURED_SIGMA, Calibration, OpCosts
+from proteus.costs.ops import MEASURED, Calibration, OpCosts
 from proteus.costs.passes import stream
 from proteus.costs.work import Access, Family, Work
 
@@ -23,7 +23,7 @@ MOVE = stream(1e9)
 def test_every_gpu_has_a_time_a_band_and_a_source(name: str, work: Work) -> None:
     time = OpCosts(gpus.load(name)).time(work)
     assert 0 < time.time_s < 1 and math.isfinite(time.time_s)
-    assert 0 < time.sigma < 1
+    assert 0 < time.spread.shared < 1 and 0 < time.spread.own < 1
     assert "curve" in time.source
 
 
@@ -64,7 +64,7 @@ def test_calibration_scales_and_overrides() -> None:
     assert scaled.time(PRODUCT).time_s == pytest.approx(1.1 * plain)
     own = OpCosts(gpu, Calibration(measured_s={PRODUCT: 1e-3}, source="profile of this machine"))
     assert own.time(PRODUCT).time_s == 1e-3
-    assert own.time(PRODUCT).sigma == MEASURED_SIGMA
+    assert own.time(PRODUCT).spread == MEASURED
 
 
 def test_nothing_to_do_takes_no_time() -> None:

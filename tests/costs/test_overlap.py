@@ -7,7 +7,7 @@ import pytest
 
 from proteus.cluster import gpus
 from proteus.costs.overlap import CommClass, ComputeClass, compute_class, slowdowns
-from proteus.costs.work import Family, Work
+from proteus.costs.work import Family
 
 
 @pytest.mark.parametrize("name", ["titan-xp", "v100", "a100", "h100", "b200", "mi300x"])
@@ -39,5 +39,5 @@ def test_tables_are_copies() -> None:
 
 
 def test_classes() -> None:
-    assert compute_class(Work(family=Family.GROUPED_GEMM)) is ComputeClass.GEMM
-    assert compute_class(Work(family=Family.EMBEDDING)) is ComputeClass.MEMORY
+    assert compute_class(Family.GROUPED_GEMM) is ComputeClass.GEMM
+    assert compute_class(Family.EMBEDDING) is ComputeClass.MEMORY

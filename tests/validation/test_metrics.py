@@ -32,6 +32,12 @@ def test_errors_are_relative_to_the_measurement() -> None:
     assert found.bias == pytest.approx(0.0)
 
 
+def test_coverage_is_over_rows_with_a_band_and_a_measurement() -> None:
+    ends = {"step_time_low_s": 0.9, "step_time_high_s": 1.2}
+    assert summarize([score(1.0, 1.1, **ends), score(1.0, 1.3, **ends), score(1.0, 1.0)]).coverage == 0.5
+    assert summarize([score(1.0, 1.0)]).coverage is None
+
+
 def test_tau_ranks_by_throughput_and_not_by_batch() -> None:
     rows = [score(1.0, 1.0, global_batch=8), score(3.0, 3.0, global_batch=12), score(2.5, 2.4, global_batch=16)]
     assert summarize(rows).tau == 1.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from proteus.validation.calibrate import Constants
-from proteus.validation.runs import Run, parse_runs
+from proteus.validation.runs import Run, parse_runs, shipped_runs
 from proteus.validation.score import Options, score_run
 from proteus.validation.validate import answer, validate
 from tests.validation.rows import table
@@ -47,6 +49,25 @@ def test_reasons() -> None:
     assert failed.status == "no_measurement"
 
 
+def test_a_band_holds_the_measurement_or_not() -> None:
+    found = score_run(one())
+    assert found.step_time_low_s is not None and found.step_time_high_s is not None
+    assert found.step_time_low_s < found.step_time_s < found.step_time_high_s
+    assert set(found.unsure) >= {"gemm", "nvlink3", "whole step"}
+    low, high = found.step_time_low_s, found.step_time_high_s
+    assert [replace(found, measured_step_time_s=s).is_in_band for s in (0.99 * low, 1.01 * low, 0.99 * high)] == [
+        False, True, True,
+    ]  # fmt: skip
+    assert score_run(one(), Options(analytic=True)).is_in_band is None
+
+
+def test_the_band_holds_four_of_five_published_runs() -> None:
+    """Of an even sample over all tables; as stable as 80 draws of 80 % can be."""
+    runs = [run for run in shipped_runs() if run.step_time_s is not None]
+    inside = [found for run in runs[:: len(runs) // 80] if (found := score_run(run).is_in_band) is not None]
+    assert len(inside) > 70 and 0.7 <= sum(inside) / len(inside) <= 0.95
+
+
 def test_options_reach_the_simulation() -> None:
     plain = score_run(one()).step_time_s
     slow = score_run(one(), Options(constants=Constants(compute=1.5))).step_time_s
@@ -67,4 +88,6 @@ def test_the_answer_has_the_promised_shape() -> None:
         "peak_memory_bytes", "measured_peak_memory_bytes",
     }  # fmt: skip
     assert all(promised <= set(row) for row in found["rows"])
+    assert {"step_time_low_s", "step_time_high_s", "unsure"} <= set(found["rows"][0])
+    assert found["overall"]["coverage"] == found["overall"]["mean_table_coverage"] in (0.0, 0.5, 1.0)
     assert found["overall"]["rows"] == 3 and found["overall"]["not_expressible"] == 1

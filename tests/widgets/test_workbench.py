@@ -155,6 +155,9 @@ def test_headline_tells_the_change(bench: Workbench) -> None:
     say(bench.controls, type="set", name="tp", value=4)
     entries = {entry["label"]: entry for entry in bench.headline.metrics}
     assert entries["Step time"]["change"].endswith("%")
+    band = bench.session.result.step_time_band
+    assert entries["Step time"]["change"].startswith(band.ends)
+    assert band.reasons in entries["Step time"]["tip"]
     assert entries["Step time"]["good"] in (True, False)
     assert bench.headline.can["undo"]
     say(bench.headline, type="action", name="undo")
@@ -172,6 +175,7 @@ def test_price_adds_the_cost(bench: Workbench) -> None:
 def test_ladder_sums_to_the_step(bench: Workbench) -> None:
     bench.tabs.selected_index = 0
     ladder = bench.why.why["ladder"]
+    assert str(bench.session.result.step_time_band) in bench.why.why["band"]
     assert sum(step["seconds"] for step in ladder) == pytest.approx(bench.session.result.step_time_s)
 
 

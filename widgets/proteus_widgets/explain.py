@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from proteus.units import format_seconds
+from proteus_widgets.facts import band_reasons
 
 if TYPE_CHECKING:
     from proteus.result.levers import Lever
@@ -29,6 +30,7 @@ def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
         )
     return {
         "ladder": steps,
+        "band": band_reasons(result),
         "exposed": [
             {"label": path, "seconds": seconds, "node": ids.get(path, -1)}
             for path, seconds in explained.exposed_by_node[:MOST_NODES]

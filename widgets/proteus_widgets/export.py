@@ -74,6 +74,7 @@ def html(result: Result) -> str:
     blob = bytearray()
     state = _packed(_state(result), blob)
     numbers = [(metric.label, metric.show(metric.read(result))) for metric in metrics(result)]
+    numbers.append(("Likely step time", result.step_time_band.ends))
     numbers.append(("Memory", memory_verdict(result)))
     return PAGE.format(
         title=escape(f"{result.model.name} on {result.num_devices} GPUs"),

@@ -89,6 +89,12 @@ def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool 
     return f"{relative:+.1%}", good
 
 
+def band_reasons(result: Result) -> str:
+    """Where the measured step time would lie, and why it is not surer, in words."""
+    band = result.step_time_band
+    return f"{band}; unsure of: {band.reasons}"
+
+
 def memory_verdict(result: Result) -> str:
     """Whether it fits, in words."""
     capacity = format_bytes(result.cluster.gpu(result.peak_device).memory_bytes)

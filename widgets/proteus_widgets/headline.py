@@ -8,7 +8,7 @@ import anywidget
 import traitlets as t
 
 from proteus_widgets.assets import module, style
-from proteus_widgets.facts import change, memory_verdict, metrics
+from proteus_widgets.facts import band_reasons, change, memory_verdict, metrics
 from proteus_widgets.session import Session
 
 
@@ -34,11 +34,15 @@ class Headline(anywidget.AnyWidget):
         for metric in metrics(session.result, self.price_per_hour):
             now = metric.read(session.result)
             words, good = change(metric, now, metric.read(session.before) if session.before else None)
+            tip = metric.tip
+            if metric.label == "Step time":
+                words = " · ".join(filter(None, [session.result.step_time_band.ends, words]))
+                tip = band_reasons(session.result)
             if metric.label == "Peak memory":
                 words = " · ".join(filter(None, [memory_verdict(session.result), words]))
                 good = good if session.result.fits else False
             entries.append(
-                {"label": metric.label, "value": metric.show(now), "change": words, "good": good, "tip": metric.tip}
+                {"label": metric.label, "value": metric.show(now), "change": words, "good": good, "tip": tip}
             )
         with self.hold_sync():
             self.metrics = entries

@@ -144,7 +144,7 @@ def longest(calls: Sequence[OpCall]) -> dict[ComputeClass, OpCall]:
     for call in calls:
         if call.phase is not Phase.FORWARD:
             continue
-        kind = compute_class(call.kernels[-1])
+        kind = compute_class(call.kernels[-1].family)
         amount = (call.kernels[-1].flop, call.kernels[-1].bytes)
         if kind not in found or amount > (found[kind].kernels[-1].flop, found[kind].kernels[-1].bytes):
             found[kind] = call

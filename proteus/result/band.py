@@ -1,0 +1,193 @@
+"""How far off a predicted step time may be, from what its parts turned out to be off by.
+
+The step is as long as its critical path, so an error counts with the time
+that it has there.  A curve is off in two ways: all its kernels together, as
+sources of measurements differ, and each kernel by itself, as shapes do.  All
+collectives of a family of links are off together.  Different curves and
+families of links are off independently::
+
+    together   = sum over ops on the path of time x shared sigma
+    by itself  = sum over ops on the path of (time x own sigma)**2, an op of all layers counting as one
+    sigma**2   = sum over families of (together**2 + by itself) / step**2 + residual of whole steps**2
+
+Everything is a standard deviation of a logarithm.  What nothing of this
+explains (a framework that does something else, another machine) is the
+residual of whole steps; it is what published runs ask for.  To first order:
+communication that hides now, and would show if it took longer, counts not.
+
+Source: the numbers are those of :mod:`proteus.costs.residuals`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+
+from proteus.compiler.graph import ExecutionGraph
+from proteus.costs import residuals
+from proteus.costs.ops import MEASURED_SIGMA
+from proteus.costs.overlap import ComputeClass, compute_class
+from proteus.costs.residuals import StepKind
+from proteus.htae.tasks import TaskKind, Timeline
+from proteus.model.graph import Model, OpKind
+from proteus.result.path import chain_of_causes
+from proteus.units import format_seconds
+
+#: share of measured steps that lie in a band
+SHARE = 0.8
+#: half of the band by the standard deviation
+HALF = NormalDist().inv_cdf(0.5 + SHARE / 2.0)
+#: parts below this are not told to people
+LEAST_TOLD = 0.005
+#: names of the parts that are no curve and no family of links
+HOST, WHOLE = "host", "whole step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """Where the measured step time lies four times of five.
+
+    Parameters
+    ----------
+    low_s, high_s
+        Its ends [s].
+    sigma
+        Standard deviation of the logarithm of the step time.
+    parts
+        The same by what it is from: a class of kernels, a family of links,
+        ``host``, ``whole step``.  They add up in quadrature.
+    borrowed
+        Classes of kernels whose curve is another chip's or dtype's.
+    """
+
+    low_s: float
+    high_s: float
+    sigma: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    borrowed: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> str:
+        """Both ends for people.
+
+        >>> Band(low_s=0.0612345, high_s=0.0812345, sigma=0.11).ends
+        '61.2 ms to 81.2 ms'
+        """
+        return " to ".join(format_seconds(float(f"{end_s:.3g}")) for end_s in (self.low_s, self.high_s))
+
+    @property
+    def reasons(self) -> str:
+        """The parts that the width is from, for people, the largest first.
+
+        >>> Band(low_s=1.0, high_s=2.0, sigma=0.1, parts={"whole step": 0.08, "gemm": 0.06, "host": 0.001}).reasons
+        'whole step 8%, gemm 6%'
+        """
+        return ", ".join(f"{name} {part:.0%}" for name, part in self.parts.items() if part >= LEAST_TOLD)
+
+    def __str__(self) -> str:
+        text = f"{self.ends} in {SHARE:.0%} of cases"
+        return f"{text}; no curve of its own: {', '.join(self.borrowed)}" if self.borrowed else text
+
+
+def step_kind(model: Model) -> StepKind:
+    """What the residual of whole steps depends on."""
+    kinds = {op.kind for block in model.blocks for op in block.ops}
+    if OpKind.DISPATCH in kinds:
+        return StepKind.EXPERTS
+    return StepKind.TRANSFORMER if OpKind.ATTENTION in kinds else StepKind.OTHER
+
+
+def step_time_band(graph: ExecutionGraph, timeline: Timeline) -> Band:
+    """The band of the step time of a timeline."""
+    step_s = timeline.makespan_s
+    parts = path_parts(graph, timeline) if step_s else {}
+    classes = {compute_class(row.family).name.lower() for row in graph.borrowed}
+    parts[WHOLE] = residuals.step_sigma(step_kind(graph.tree.model))
+    if graph.calibration is not None and graph.calibration.is_from_steps:
+        share = residuals.calibrated_share()
+        parts = {name: part * share for name, part in parts.items()}
+    sigma = math.hypot(*parts.values())
+    return Band(
+        low_s=step_s * math.exp(-HALF * sigma),
+        high_s=step_s * math.exp(HALF * sigma),
+        sigma=sigma,
+        parts=dict(sorted(parts.items(), key=lambda item: -item[1])),
+        borrowed=tuple(sorted(name for name in classes if any(part.split(" on ")[0] == name for part in parts))),
+    )
+
+
+def path_parts(graph: ExecutionGraph, timeline: Timeline) -> dict[str, float]:
+    """By class of kernels, family of links and host: what its error puts the critical path off by, as a logarithm."""
+    tasks = graph.tasks
+    chain = chain_of_causes(timeline)
+    spent_s = timeline.end_s[chain] - timeline.start_s[chain]
+    is_compute = tasks.kind[chain] == TaskKind.COMPUTE
+    in_segment_s = np.bincount(tasks.segment[chain[is_compute]], spent_s[is_compute], len(graph.segment_is_held))
+    off_s = _curves_off_s(graph, np.where(graph.segment_is_held, 0.0, in_segment_s))
+
+    row, sigma, links = _communications(graph)
+    in_row_s = np.bincount(row[chain[~is_compute]], spent_s[~is_compute], len(sigma))
+    for name, one_s in zip(links, (in_row_s * sigma).tolist(), strict=True):
+        off_s[name] = off_s.get(name, 0.0) + one_s
+
+    launch_s = float(timeline.start_s[chain[0]])  # before the first task of the path
+    is_measured = graph.calibration is not None and graph.calibration.has_host
+    host_sigma = MEASURED_SIGMA if is_measured else residuals.host_sigma()
+    off_s[HOST] = host_sigma * (launch_s + float(in_segment_s[graph.segment_is_held].sum()))
+    return {name: one_s / timeline.makespan_s for name, one_s in off_s.items() if one_s > 0.0}
+
+
+def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, float]:
+    """By class of kernels: what its curve puts the time in segments off by [s]."""
+    tasks = graph.tasks
+    segments = np.flatnonzero(in_segment_s)
+    if not len(segments):
+        return {}
+    first, counts = tasks.segment_ptr[segments], np.diff(tasks.segment_ptr)[segments]
+    starts = np.cumsum(counts) - counts
+    ops = np.repeat(first - starts, counts) + np.arange(int(counts.sum()))
+    work_s = tasks.segment_work_s[ops]
+    pace = in_segment_s[segments] / np.add.reduceat(work_s, starts)
+    time_s = work_s * np.repeat(pace, counts)
+    off_s = graph.op_sigma[ops] * time_s[:, None, None]
+
+    of_op: dict[tuple[object, ...], int] = {}
+    kinds = {graph.cluster.gpu(rank.device).name for rank in graph.classes}
+    gpu = _gpu_of(graph)[segments] if len(kinds) > 1 else np.zeros(len(segments), np.int64)
+    rows = [graph.op_rows[op] for op in ops.tolist()]
+    label = np.array([of_op.setdefault((row.node, row.span), len(of_op)) for row in rows])
+    found = {}
+    for number in np.unique(gpu).tolist():
+        mine = np.repeat(gpu == number, counts)
+        suffix = f" on {graph.cluster.gpu(number).name}" if len(kinds) > 1 else ""
+        for kind in ComputeClass:
+            together_s = float(off_s[mine, 0, kind].sum())
+            alone_s = np.bincount(label[mine], off_s[mine, 1, kind])
+            found[kind.name.lower() + suffix] = math.hypot(together_s, float(np.linalg.norm(alone_s)))
+    return found
+
+
+def _gpu_of(graph: ExecutionGraph) -> np.ndarray:
+    """int64[segments]: the first device with the kind of GPU that runs a segment."""
+    first: dict[str, int] = {}
+    found = np.zeros(len(graph.segment_is_held), np.int64)
+    for rank in graph.classes:
+        stop = rank.segment_base + len(graph.plans[rank.plan].segments)
+        found[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device).name, rank.device)
+    return found
+
+
+def _communications(graph: ExecutionGraph) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """int32[tasks]: the row of each communication, -1 for computations; sigma and links of the rows, sends last."""
+    row = np.full(graph.tasks.num_tasks, -1, np.int32)
+    for rank in graph.classes:
+        plan = graph.plans[rank.plan]
+        row[rank.task_of[plan.is_comm]] = plan.ref[plan.is_comm]
+    for number, transfer in enumerate(graph.transfers, start=len(graph.comm_rows)):
+        row[transfer.tasks] = number
+    sigma = np.concatenate([graph.comm_sigma, [transfer.sigma for transfer in graph.transfers]])
+    return row, sigma, (*graph.comm_links, *(transfer.links for transfer in graph.transfers))
