@@ -2,6 +2,7 @@
 
     python benchmarks/fit_ops.py ../shared/data/kernels             fit, score, print
     python benchmarks/fit_ops.py ../shared/data/kernels --write     and write proteus/costs/data/curves.json
+    ... --family attention --write                                  its part alone
 
 Leave-one-source-out: the source scored took no part in the fit.  Where no
 other source measured the chip, the score is of another chip's curve moved
@@ -38,6 +39,8 @@ SCORED_FROM_S, SCORED_FROM_SHORTEST = 20e-6, 5.0
 SCORED_FROM_HOST = 2.0
 #: families of which no chip was measured over all shapes: chips share the shape of the curve
 SHARED_SHAPE = {("conv", "fp32")}
+#: ... and of which each chip was measured over some: chips have curves near the one that they share
+NEAR_SHARED = {("attention", "flash2"), ("attention", "cudnn")}
 #: two sources that measure the same thing differ by this much (A100 GEMMs that two libraries ran)
 LEAST_SIGMA = 0.05
 HALF = {"bf16": "half", "fp16": "half"}
@@ -56,9 +59,16 @@ def pool(key: Key, groups: dict[Key, list[Samples]], without: str = "") -> list[
     """What the curve of `key` is fitted to: its own rows, or those of all chips where chips share the shape."""
     family, chip, dtype = key
     found = [s for k, group in groups.items() if (k[0], k[2]) == (family, dtype) for s in group]
-    if (family, dtype) not in SHARED_SHAPE:
+    if (family, dtype) not in SHARED_SHAPE | NEAR_SHARED:
         found = [s for s in found if s.chip == chip]
     return [s for s in found if s.source != without]
+
+
+def fit(key: Key, data: list[Samples]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Parameters by chip and offsets by source, as the family of `key` is fitted."""
+    family, _, dtype = key
+    how = fitting.fit_near if (family, dtype) in NEAR_SHARED else fitting.fit
+    return how(fitting.FAMILIES[family], data)
 
 
 def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | None:
@@ -79,7 +89,7 @@ def held_out(
     others = pool(key, groups, without=source)
     unseen = {k: v for k, v in fits.items() if k != key}
     if others:
-        own = {(family, c, dtype): p for c, p in fitting.fit(fitting.FAMILIES[family], others)[0].items()}
+        own = {(family, c, dtype): p for c, p in fit(key, others)[0].items()}
         if key in own:
             return own[key], "same chip"
         unseen |= own  # these chips shared their shape with the source: without it
@@ -126,15 +136,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the table of errors there")
     parser.add_argument("--family", choices=fitting.FAMILIES, help="fit and score this family alone")
     options = parser.parse_args()
-    if options.write and options.family:
-        parser.error("--write needs all families: leave out --family")
     groups = {k: v for k, v in load(options.folder).items() if options.family in (None, k[0])}
     fits, table = {}, defaultdict(lambda: defaultdict(dict))
     offsets: dict[tuple[str, str], dict[str, float]] = {}
     for key in groups:
         if key in fits:
             continue
-        by_chip, found = fitting.fit(fitting.FAMILIES[key[0]], pool(key, groups))
+        by_chip, found = fit(key, pool(key, groups))
         for chip, params in by_chip.items():
             fits[key[0], chip, key[2]] = params
             offsets[key[0] + chip, key[2]] = found
@@ -164,9 +172,20 @@ def main() -> None:
             entry["sigma"] = round(max(float(mean), entry["sigma"]), 3)
         entry["sigma"] = max(entry["sigma"], LEAST_SIGMA)
     if options.write:
-        write(table)
-        body = {"about": "Written by benchmarks/fit_ops.py.", "scores": errors, "agreement": agreement(groups)}
-        KERNELS.write_text(json.dumps(body, indent=1) + "\n")
+        write(table, options.family)
+        scores = {"scores": errors, "agreement": agreement(groups)}
+        if options.family:
+            kept = json.loads(KERNELS.read_text())
+            scores = {name: replaced(kept[name], rows, options.family) for name, rows in scores.items()}
+        KERNELS.write_text(json.dumps({"about": "Written by benchmarks/fit_ops.py.", **scores}, indent=1) + "\n")
+
+
+def replaced(rows: list[dict[str, object]], found: list[dict[str, object]], family: str) -> list[dict[str, object]]:
+    """`rows` with those of `family` exchanged for `found`, where they stood."""
+    before = [row for row in rows if row["family"] == family]
+    at = rows.index(before[0]) if before else len(rows)
+    others = [row for row in rows if row["family"] != family]
+    return others[:at] + found + others[at:]
 
 
 def agreement(groups: dict[Key, list[Samples]]) -> list[dict[str, object]]:
@@ -224,10 +243,17 @@ def print_scores(errors: list[dict[str, object]]) -> None:
                 )
 
 
-def write(table: dict[str, dict[str, dict[str, dict[str, object]]]]) -> None:
+def write(table: dict[str, dict[str, dict[str, dict[str, object]]]], family: str | None) -> None:
+    """The data file; of `family` alone, with the others as they are."""
     published = json.loads((Path(__file__).parent / "opfit" / "published.json").read_text())
-    anchor(table, published["anchors"])
+    if family in (None, "gemm"):
+        anchor(table, published["anchors"])
     derive_flash1(table, published["flash1"])
+    if family:
+        kept = json.loads(OUT.read_text())["curves"]
+        for chip, families in table.items():
+            kept.setdefault(chip, {})[family] = families[family]
+        table = kept
     body = {"about": "Written by benchmarks/fit_ops.py; the modules of proteus.costs explain the parameters."}
     body |= {name: published[name] for name in ("access", "power", "sustained")} | {"curves": table}
     OUT.write_text(json.dumps(body, indent=1) + "\n")

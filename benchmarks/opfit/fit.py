@@ -5,7 +5,8 @@ Python call show 30 us for the same.  So every source has an offset, fitted
 beside the curve and thrown away; what ships is the curve alone.
 
 Where the tables of single chips do not tell all parameters apart, chips share
-the shape of a curve and differ in the efficiency (``fit`` over several chips).
+the shape of a curve and differ in the efficiency (``fit`` over several chips),
+or have curves of their own that stay near the shared one (``fit_near``).
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ ATTENTION_BOUNDS = {
     "wave": (0.5, 0.01, 1),
     "backward_eff": (0.65, 0.3, 1.3),
     "wide_cost": (0.2, 0.01, 3.0),
+    "tail": (0.5, 0.01, 1.0),
+    "backward_fill": (1.5, 0.3, 8.0),
 }
 MEMORY_BOUNDS = {"eff": (0.85, 0.4, 1.0), "floor_s": (2e-6, 0.5e-6, 8e-6), "ramp_s": (2e-6, 0.01e-6, 50e-6)}
 
@@ -158,8 +161,8 @@ def host_s(s: Samples) -> float:
     return max(0.0, float(np.median((s.time_s - SMALL_KERNEL * work_s)[least])))
 
 
-#: pull of a parameter's logarithm to its start, per root of weighted rows
-PRIOR = 0.01
+#: pull of a parameter's logarithm to its start, per root of weighted rows; and to the curve that chips share
+PRIOR, SHARED_PRIOR = 0.01, 0.1
 #: pull of a chip's efficiency to that of all chips, and how far it may go (logarithm)
 CHIP_PRIOR, FARTHEST_CHIP = 0.025, 1.5
 #: most that a source's timing may add to every row [us]
@@ -171,7 +174,7 @@ OUTLIER = 0.1
 
 
 def fit(
-    family: Family, data: Sequence[Samples], start: np.ndarray | None = None
+    family: Family, data: Sequence[Samples], start: np.ndarray | None = None, pull: float = PRIOR
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Parameters of the curve by chip, and every source's offset [s].
 
@@ -209,7 +212,7 @@ def fit(
             error = np.log((family.many(s.args, by_chip(x, s.chip)) + offset) / s.time_s)
             robust = np.sign(error) * np.sqrt(2.0 * OUTLIER * (np.sqrt(1 + (error / OUTLIER) ** 2) - 1.0) * OUTLIER)
             parts.append(w * robust)
-        parts.append(PRIOR * np.sqrt(total) * (x[:num] - prior))
+        parts.append(pull * np.sqrt(total) * (x[:num] - prior))
         parts.append(CHIP_PRIOR * np.sqrt(total) * x[num : num + own])
         parts.append(HOST_PRIOR * np.sqrt(total) * (x[num + own :] / host_us - 1.0))
         return np.concatenate(parts)
@@ -222,6 +225,17 @@ def fit(
     for values in params.values():
         values[floor] += shared
     return params, dict(zip(sources, extra - shared, strict=True))
+
+
+def fit_near(family: Family, data: Sequence[Samples]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Like `fit`: a curve for every chip, held near the one whose shape all chips share."""
+    shared, offsets = fit(family, data)
+    params = {}
+    for chip, start in shared.items():
+        own, found = fit(family, [s for s in data if s.chip == chip], start, SHARED_PRIOR)
+        params |= own
+        offsets |= found
+    return params, offsets
 
 
 def errors(family: Family, params: np.ndarray, s: Samples, offset_s: float = 0.0) -> np.ndarray:

@@ -8,7 +8,9 @@ every score costs an exponential, which no tensor core does::
 
 The softmax does not shrink with the tensor rate, so short heads and strong
 tensor cores reach a smaller share of the peak.  Causal attention skips the
-blocks above the diagonal; blocks on it are computed in full.
+blocks above the diagonal; blocks on it are computed in full.  Its blocks are
+of unequal length: when the last long one ends, other SMs have been idle for a
+while (`tail`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class AttentionCurve(NamedTuple):
         Softmax of one score on one SM [s]; at 16 exponentials per clock
         and 1.4 GHz it is 45 ps, less what hides behind the products.
     fill_kv
-        Keys that filling and draining a block costs [elements].
+        Keys that filling and draining a block costs, forward [elements].
     memory_eff
         Share of the sheet's memory bandwidth.
     wave
@@ -45,6 +47,13 @@ class AttentionCurve(NamedTuple):
     wide_cost
         Loss of heads wider than 128, whose blocks shrink to fit the
         registers: products take ``1 + wide_cost * (dim / 128 - 1)`` as long.
+    tail
+        Idle time at the end of a causal kernel over that of the longest
+        block; 0.5 where blocks come in any order, less where the longest
+        come first.
+    backward_fill
+        `fill_kv` of the backward, which also writes dK and dV and has kernels
+        of its own before and after, over that of the forward.
     """
 
     eff: float
@@ -55,6 +64,8 @@ class AttentionCurve(NamedTuple):
     wave: float
     backward_eff: float
     wide_cost: float
+    tail: float
+    backward_fill: float
 
 
 def attention_flop(
@@ -96,6 +107,8 @@ def attention_time_s(
     wave: float,
     backward_eff: float,
     wide_cost: float,
+    tail: float,
+    backward_fill: float,
 ) -> float:
     """Time of one fused attention kernel on an idle GPU [s].
 
@@ -119,19 +132,21 @@ def attention_time_s(
         # mean length below the diagonal; the diagonal block is computed in full
         mean_walk = max(walk - seq_q / 2.0, walk / 2.0) + BLOCK_KV / 2.0
         mean_walk = min(mean_walk, walk)
-    mean_walk = math.ceil(mean_walk / 16.0) * 16.0 + fill_kv
+    fill = fill_kv * backward_fill if backward else fill_kv
+    mean_walk = math.ceil(mean_walk / 16.0) * 16.0 + fill
     dims = 3.0 * dim_qk + 2.0 * dim_v if backward else dim_qk + dim_v
     share = eff * backward_eff if backward else eff
     dims = dims * (1.0 + wide_cost * max(0.0, max(dim_qk, dim_v) / WIDE_DIM - 1.0))
     pair_s = 2.0 * dims / (peak_flops / num_sms * share) + score_s
     waves = batch * heads * blocks / num_sms
-    if waves < 1.0:
-        # the longest block alone: under a causal mask it walks over everything
-        longest = walk + fill_kv
-        compute_s = BLOCK_Q * longest * pair_s if causal else BLOCK_Q * mean_walk * pair_s
+    if causal:
+        longest = walk + fill
+        walked = max(longest, waves * mean_walk + tail * longest)
+    elif waves < 1.0:
+        walked = mean_walk
     else:
-        waves = waves + wave * (math.ceil(waves) - waves)
-        compute_s = waves * BLOCK_Q * mean_walk * pair_s
+        walked = (waves + wave * (math.ceil(waves) - waves)) * mean_walk
+    compute_s = BLOCK_Q * walked * pair_s
     moved = batch * element_bytes * (heads * seq_q * (dim_qk + dim_v) + kv_heads * seq_kv * (dim_qk + dim_v))
     if backward:
         moved = 2.0 * moved + batch * heads * seq_q * (dim_v * element_bytes + 2.0 * dim_qk * 4.0)
