@@ -32,7 +32,7 @@ from proteus.costs import residuals
 from proteus.costs.ops import MEASURED_SIGMA
 from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.residuals import StepKind
-from proteus.htae.tasks import TaskKind, Timeline
+from proteus.htae.tasks import Timeline
 from proteus.model.graph import Model, OpKind
 from proteus.result.path import chain_of_causes
 from proteus.units import format_seconds
@@ -125,12 +125,12 @@ def path_parts(graph: ExecutionGraph, timeline: Timeline) -> dict[str, float]:
     tasks = graph.tasks
     chain = chain_of_causes(timeline)
     spent_s = timeline.end_s[chain] - timeline.start_s[chain]
-    is_compute = tasks.kind[chain] == TaskKind.COMPUTE
-    in_segment_s = np.bincount(tasks.segment[chain[is_compute]], spent_s[is_compute], len(graph.segment_is_held))
+    # one bin before the first for tasks of the other kind
+    in_segment_s = np.bincount(tasks.segment[chain] + 1, spent_s, 1 + len(graph.segment_is_held))[1:]
     off_s = _curves_off_s(graph, np.where(graph.segment_is_held, 0.0, in_segment_s))
 
     row, sigma, links = _communications(graph)
-    in_row_s = np.bincount(row[chain[~is_compute]], spent_s[~is_compute], len(sigma))
+    in_row_s = np.bincount(row[chain] + 1, spent_s, 1 + len(sigma))[1:]
     for name, one_s in zip(links, (in_row_s * sigma).tolist(), strict=True):
         off_s[name] = off_s.get(name, 0.0) + one_s
 
@@ -186,7 +186,7 @@ def _communications(graph: ExecutionGraph) -> tuple[np.ndarray, np.ndarray, tupl
     row = np.full(graph.tasks.num_tasks, -1, np.int32)
     for rank in graph.classes:
         plan = graph.plans[rank.plan]
-        row[rank.task_of[plan.is_comm]] = plan.ref[plan.is_comm]
+        row[rank.task_of] = np.where(plan.is_comm, plan.ref, -1)
     for number, transfer in enumerate(graph.transfers, start=len(graph.comm_rows)):
         row[transfer.tasks] = number
     sigma = np.concatenate([graph.comm_sigma, [transfer.sigma for transfer in graph.transfers]])
