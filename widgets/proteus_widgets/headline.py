@@ -34,16 +34,14 @@ class Headline(anywidget.AnyWidget):
         for metric in metrics(session.result, self.price_per_hour):
             now = metric.read(session.result)
             words, good = change(metric, now, metric.read(session.before) if session.before else None)
-            tip = metric.tip
+            note, tip = "", metric.tip
             if metric.label == "Step time":
-                words = " · ".join(filter(None, [session.result.step_time_band.ends, words]))
-                tip = band_reasons(session.result)
+                note, tip = session.result.step_time_band.ends, band_reasons(session.result)
             if metric.label == "Peak memory":
                 words = " · ".join(filter(None, [memory_verdict(session.result), words]))
                 good = good if session.result.fits else False
-            entries.append(
-                {"label": metric.label, "value": metric.show(now), "change": words, "good": good, "tip": tip}
-            )
+            shown = {"label": metric.label, "value": metric.show(now), "note": note, "tip": tip}
+            entries.append({**shown, "change": words, "good": good})
         with self.hold_sync():
             self.metrics = entries
             self.state()

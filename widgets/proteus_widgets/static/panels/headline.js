@@ -3,10 +3,10 @@ import { probe } from "../common/probe.js";
 
 // The numbers that matter with their change since the last edit, and the buttons of the session.
 
-function metric({ label, value, change, good, tip }) {
+function metric({ label, value, note, change, good, tip }) {
   const item = h("div", { class: "pt-metric", role: "listitem", title: tip }, h("span", { class: "pt-metric-name" }, label), h("span", { class: "pt-metric-value" }, value));
-  const sign = good === null ? "" : good ? " pt-good" : " pt-bad";
-  item.append(h("span", { class: `pt-change${sign}` }, change || " "));
+  const sign = good === null ? "" : good ? "pt-good" : "pt-bad";
+  item.append(h("span", { class: "pt-change" }, note && change ? `${note} · ` : note, h("span", { class: sign }, change || " ")));
   return item;
 }
 
