@@ -11,10 +11,10 @@ from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import phase_memory
 from proteus.compiler.offload import activation_bytes, parameter_bytes
 from proteus.compiler.phases import CopySteps
-from proteus.compiler.program import BlockProgram, Move
+from proteus.compiler.program import BlockProgram, Move, ProgramPhase
 from proteus.compiler.rank_plan import HOST_ACTIVATIONS, HOST_PARAMETERS, PIECE
 from proteus.compiler.state import copy_moves
-from proteus.compiler.steps import PORT, Phase, reads
+from proteus.compiler.steps import PORT, Phase, reads, stream_of
 from proteus.compiler.tables import CommRow, HostCopy, Node, OpRow, Tables, block_node
 from proteus.costs.passes import stream
 from proteus.costs.precision import Precision
@@ -59,7 +59,8 @@ class CopyPlanner:
                 is_comm.append(True)
                 move = phase.instructions[step.instructions[0]]
                 assert isinstance(move, Move)
-                ref.append(tables.comm(tables.move_row(program, move, node, step.share)))
+                exposed = self._exposed(program, move)
+                ref.append(tables.comm(tables.move_row(program, move, node, step.share, exposed)))
             else:
                 is_comm.append(False)
                 rows = [
@@ -100,6 +101,15 @@ class CopyPlanner:
             alloc_bytes=alloc,
             free_bytes=free,
         )
+
+    def _exposed(self, program: BlockProgram, move: Move) -> float:
+        """Part of a collective that the product it feeds, or that feeds it, cannot hide."""
+        overlaps = self.profile.overlaps_tensor
+        if overlaps == "none" or (overlaps == "forward" and move.phase is not ProgramPhase.FORWARD):
+            return 1.0
+        if move.step.kind not in ("all_gather", "reduce_scatter") or stream_of(program, move) != "tensor":
+            return 1.0
+        return 1.0 / program.mesh.degree(tuple(program.mesh.names[a] for a in move.step.axes))  # one chunk of each
 
     def _copies_in(self, link: Link, kind: int, reads_parameters: bool) -> list[tuple[CommRow, int]]:
         """What comes from the host before a phase, with its `part`."""

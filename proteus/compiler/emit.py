@@ -240,7 +240,7 @@ class Emitter:
                 own,
                 TaskKind.COPY if self.comms[row].kind in HOST_COPIES else TaskKind.COMM,
                 price.terms.latency_s,
-                price.terms.work_bytes * self._exposed_share(row),
+                price.terms.work_bytes * self.comms[row].exposed,
                 patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps),
                 price.comm_class,
             )
@@ -251,13 +251,6 @@ class Emitter:
         prices, shape = self.row_prices[row]
         group = int(self.relations.group_of_rank(relation, self.num_ranks)[rank.device])
         return prices[shape[group]], int(folding.group_class[relation][group])
-
-    def _exposed_share(self, row: int) -> float:
-        """Part of a collective that the product it feeds, or that feeds it, cannot hide."""
-        comm = self.comms[row]
-        if self.profile.overlaps_tensor and comm.stream == "tensor" and comm.kind in ("all_gather", "reduce_scatter"):
-            return 1.0 / comm.mesh.degree(comm.axes)  # one chunk of as many as there are ranks
-        return 1.0
 
     # -- between stages -------------------------------------------------------
 

@@ -76,7 +76,8 @@ class CommRow:
     """A collective on every group of `axes` of a mesh.
 
     `members` are the groups where they are no axis of a mesh (tied embeddings
-    join ranks of two chunks).
+    join ranks of two chunks).  `exposed` is the part that the product it
+    feeds, or that feeds it, cannot hide.
     """
 
     mesh: Mesh
@@ -88,6 +89,7 @@ class CommRow:
     node: Node
     span: SpanKind
     members: Groups | None = None
+    exposed: float = 1.0
 
 
 @dataclass(slots=True)
@@ -115,12 +117,14 @@ class Tables:
         span = _COMPUTE_SPAN[instruction.phase]
         return OpRow(program, instruction, (), instruction.op.name, node, span, share, is_last)
 
-    def move_row(self, program: BlockProgram, move: Move, node: Node, share: float = 1.0) -> CommRow:
+    def move_row(
+        self, program: BlockProgram, move: Move, node: Node, share: float = 1.0, exposed: float = 1.0
+    ) -> CommRow:
         axes = tuple(program.mesh.names[a] for a in move.step.axes)
         stream = stream_of(program, move)
         return CommRow(
             mesh=program.mesh, axes=axes, kind=move.step.kind, size_bytes=move.size_bytes * share, stream=stream,
-            name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream],
+            name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream], exposed=exposed,
         )  # fmt: skip
 
     def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, what: str, node: Node) -> CommRow:

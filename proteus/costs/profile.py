@@ -27,6 +27,7 @@ Attention = Literal[
 Norm = Literal["chain", "native", "tuned"]
 Optimizer = Literal["fused", "foreach", "loop"]
 Loss = Literal["softmax", "copied", "held", "in_place"]
+TensorOverlap = Literal["none", "forward", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,10 @@ class Profile:
         Time of a grouped product in 16 bits whose groups are as large as the
         routing makes them, over that of equal groups; fp8 pads them.
     overlaps_tensor
-        Gathers and scatters of sequence parallelism run in chunks beside the
-        products that need them; only one chunk of each stands alone.
+        Where gathers and scatters of sequence parallelism run in chunks beside
+        the products that need them, so that only one chunk of each stands
+        alone: in the ``forward`` (PyTorch's asynchronous tensor parallelism),
+        in ``all`` of the step (user buffers of Transformer Engine) or in ``none``.
     prefetches
         ZeRO-3 gathers the parameters of a block in one collective beside the
         block before; else each large one alone when its block begins, and
@@ -138,7 +141,7 @@ class Profile:
     host_waits_for_routing: bool
     merges_tokens: bool
     uneven_products: float
-    overlaps_tensor: bool
+    overlaps_tensor: TensorOverlap
     prefetches: bool
     regathers: bool
     fragmentation: float
@@ -262,5 +265,6 @@ def _value(profile: Profile, field: str, text: str) -> object:
 
 _CHANGEABLE = tuple(f.name for f in fields(Profile) if f.name not in ("name", "source"))
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "attention": get_args(Attention), "norm": get_args(Norm), "optimizer": get_args(Optimizer), "loss": get_args(Loss)
+    "attention": get_args(Attention), "norm": get_args(Norm), "optimizer": get_args(Optimizer), "loss": get_args(Loss),
+    "overlaps_tensor": get_args(TensorOverlap),
 }  # fmt: skip

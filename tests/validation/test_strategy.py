@@ -62,8 +62,10 @@ def test_kernels_change_the_profile() -> None:
     assert plain.attention == "fused_softmax"
     assert profiles.load(str(recipe(flash_attention="flash_attention2")[0]["profile"])).attention == "flash2"
     nemo = {"framework": "NeMo", "precision": "bf16"}
-    assert profiles.load(str(recipe(**nemo)[0]["profile"])).overlaps_tensor
-    assert not profiles.load(str(recipe(**nemo, comm_overlap="none")[0]["profile"])).overlaps_tensor
+    assert profiles.load(str(recipe(**nemo)[0]["profile"])).overlaps_tensor == "all"
+    assert profiles.load(str(recipe(**nemo, comm_overlap="none")[0]["profile"])).overlaps_tensor == "none"
+    titan = {"framework": "torchtitan", "precision": "bf16", "comm_overlap": "async TP"}
+    assert profiles.load(str(recipe(**titan)[0]["profile"])).overlaps_tensor == "forward"
 
 
 def test_habits_of_versions_and_of_padded_experts() -> None:
