@@ -26,7 +26,7 @@ class Gpu:
     memory_Bps
         Peak of the device memory [B/s].
     peak_flops
-        Dense peak by dtype [FLOP/s], keys ``fp32``, ``tf32``, ``fp16``, ``bf16``, ``fp8`` where the
+        Dense peak by dtype [FLOP/s], keys ``fp32``, ``tf32``, ``fp16``, ``bf16``, ``fp8``, ``nvfp4`` where the
         GPU has them.  Read only.
     nvlink_Bps
         All NVLink or xGMI ports together, one direction [B/s]; 0 without any.

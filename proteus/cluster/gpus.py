@@ -11,7 +11,7 @@ from proteus.cluster.gpu import Gpu
 from proteus.errors import TopologyError, unknown
 from proteus.units import GB, TFLOP, MiB
 
-_DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8")
+_DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4")
 #: words that say who made or sells a GPU, or which memory it has, and not which one it is
 _NOISE = re.compile(r"nvidia|tesla|geforce|quadro|amd|instinct|radeon|graphics|hbm\d?e?")
 

@@ -172,7 +172,7 @@ def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, pro
     shared = {
         saved.tensor
         for op in program.block.ops
-        if op.kind is not OpKind.LINEAR or not op.attrs.get("fp8", True)  # they keep what is not quantised
+        if op.kind is not OpKind.LINEAR or not op.attrs.get("quantised", True)  # they keep what is not quantised
         for saved in op.saves
     }
     kept = transient = 0.0
@@ -190,7 +190,7 @@ def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, pro
             more_kept, more_transient = _LOSS[profile.loss]
             kept += first * more_kept
             transient += first * more_transient
-        elif op.kind is OpKind.LINEAR and op.saves[0].tensor not in shared and op.attrs.get("fp8", True):
+        elif op.kind is OpKind.LINEAR and op.saves[0].tensor not in shared and op.attrs.get("quantised", True):
             kept -= first * (activation_bytes - product_bytes)  # autograd keeps the quantised input
         elif op.kind is OpKind.ATTENTION and profile.attention in _OPERATOR_SOFTMAX:
             scores = max(size.get(s.tensor, 0.0) for s in op.saves_unfused)

@@ -89,10 +89,10 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
         n += math.prod(sizes[d] for d in weight.dims if d in y.dims and d not in in_x)
     grouped = batch > 1 or any(d in in_x and d in in_w and d in in_y for d in op.dims)
     # the head and other small products may stay in the activation's dtype
-    dtype = precision.compute if op.attrs.get("fp8", True) else precision.activation
+    dtype = precision.compute if op.attrs.get("quantised", True) else precision.activation
     wide = precision.activation_bytes
-    narrow = precision.compute_bytes if dtype == "fp8" else wide
-    cast = _fp8_casts(batch * m * (k if phase is Phase.FORWARD else n), wide) if dtype == "fp8" else ()
+    narrow = precision.compute_bytes if dtype in _CASTS else wide
+    cast = casts(batch * m * (k if phase is Phase.FORWARD else n), dtype, wide, narrow)
     if phase is Phase.FORWARD:
         return (*cast, gemm(batch, m, n, k, dtype, narrow, wide, grouped=grouped))
     if phase is Phase.INPUT_GRAD:
@@ -108,9 +108,24 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
     return tuple(found)
 
 
-def _fp8_casts(elements: float, wide: float) -> tuple[Work, ...]:
-    """Quantise one operand: read it, write it and its transpose as fp8."""
-    return (stream(elements * (wide + 2.0)),)
+#: Kernels that quantise an operand, each of which reads it; together they write it and its transpose.  fp8: one.
+#: nvfp4 (Transformer Engine's NVFP4Quantizer): the largest magnitude, with and without the random Hadamard transform;
+#: the rows; the columns, transformed, for the product of the weight's gradient.
+_CASTS = {"fp8": 1, "nvfp4": 3}
+
+
+def casts(elements: float, dtype: str, wide: float, narrow: float) -> tuple[Work, ...]:
+    """Quantise one operand and its transpose; nothing for a dtype that needs no scales.
+
+    Parameters
+    ----------
+    wide, narrow
+        Bytes per element before and after, scales included.
+    """
+    if dtype not in _CASTS:
+        return ()
+    kernels = _CASTS[dtype]
+    return (stream(elements * (kernels * wide + 2.0 * narrow), kernels=kernels),)
 
 
 def _matmul(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:

@@ -9,6 +9,7 @@ memory and the traffic of a step depend on::
     fp16   fp16      2            2          2         4       4 + 4
     bf16   bf16      2            2          2         4       4 + 4
     fp8    fp8       2            2          2         4       4 + 4
+    nvfp4  nvfp4     2            2          2         4       4 + 4
 
 Frameworks differ in the gradient (Megatron accumulates in fp32) and in what
 they call the parameter (FSDP and autocast keep fp32 and cast on use): see
@@ -74,8 +75,13 @@ class Precision:
         return DTYPE_BYTES[self.activation]
 
     @property
-    def compute_bytes(self) -> int:
-        return DTYPE_BYTES[self.compute]
+    def compute_bytes(self) -> float:
+        """Bytes per element of an operand of a linear layer's product, scales included.
+
+        >>> load("fp8").compute_bytes, load("nvfp4").compute_bytes
+        (1.0, 0.5625)
+        """
+        return NVFP4_BYTES if self.compute == "nvfp4" else float(DTYPE_BYTES[self.compute])
 
     def state_bytes(self, optimizer: str) -> float:
         """Master copy and moments of one parameter [bytes].
@@ -86,6 +92,8 @@ class Precision:
         return self.master_bytes + self.moment_bytes * num_moments(optimizer)
 
 
+#: an element of NVFP4: four bits, and a scale of eight bits for every 16 elements (NVIDIA, arXiv 2509.25149, section 2)
+NVFP4_BYTES = 0.5 + 1.0 / 16.0
 #: moments that an optimizer keeps per parameter
 _MOMENTS = {"sgd": 1, "adam": 2, "adamw": 2, "lamb": 2, "sgd-plain": 0}
 
@@ -117,6 +125,7 @@ _PRECISIONS = {
     "fp16": _half("fp16", "fp16", "fp16"),
     "bf16": _half("bf16", "bf16", "bf16"),
     "fp8": _half("fp8", "fp8", "bf16"),
+    "nvfp4": _half("nvfp4", "nvfp4", "bf16"),
 }
 
 

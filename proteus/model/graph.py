@@ -83,7 +83,9 @@ class Role(StrEnum):
 class OpKind(StrEnum):
     """The ops of the zoo. Numeric meaning: ``adapters.numeric``; cost: ``costs``."""
 
-    LINEAR = "linear"  # einsum of x and each weight (+ bias); grouped when a dim is in x, weight and y
+    # einsum of x and each weight (+ bias); grouped when a dim is in x, weight and y; attrs: quantised = False keeps it
+    # in the activations' precision where others run in fp8 or fp4
+    LINEAR = "linear"
     MATMUL = "matmul"  # einsum of two activations
     EMBEDDING = "embedding"  # rows of weight[vocab, hidden] by token id
     POSITION = "position"  # add a learned position table to x

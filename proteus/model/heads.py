@@ -11,6 +11,9 @@ from proteus.model.loss import add_cross_entropy
 from proteus.model.spec import TransformerSpec
 
 _TOKENS = "batch seq hidden"
+#: The product that makes logits stays in 16 bits: Megatron-LM builds it of its own parallel layer and not of
+#: Transformer Engine's, torchtitan's recipes leave ``output`` out of float8.
+_EXACT = {"quantised": False}
 #: full path of the word embedding, to which an output projection may be tied
 WORDS = "embedding.word.weight"
 
@@ -24,7 +27,8 @@ def _add_logits(b: BlockBuilder, x: str, spec: TransformerSpec, *, bias: bool = 
     if bias:
         operands.append(b.parameter("head.bias", "vocab"))
     reduction = "| | hidden" if bias else "| hidden"
-    return b.op("head", OpKind.LINEAR, f"batch seq vocab {reduction}", operands, "batch seq vocab", saves=[x])
+    roles = f"batch seq vocab {reduction}"
+    return b.op("head", OpKind.LINEAR, roles, operands, "batch seq vocab", saves=[x], attrs=_EXACT)
 
 
 def lm_head(spec: TransformerSpec) -> Block:
@@ -81,7 +85,7 @@ def _add_masked_lm(b: BlockBuilder, x: str, spec: TransformerSpec) -> str:
     out = add_norm(b, "transform.norm", out, spec, dims)
     operands = [out, b.parameter("head.weight", "vocab transformed", tied_to=WORDS), b.parameter("head.bias", "vocab")]
     roles = "batch seq vocab | | transformed"
-    return b.op("head", OpKind.LINEAR, roles, operands, "batch seq vocab", saves=[out])
+    return b.op("head", OpKind.LINEAR, roles, operands, "batch seq vocab", saves=[out], attrs=_EXACT)
 
 
 def mlm_head(spec: TransformerSpec) -> Block:

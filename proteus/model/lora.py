@@ -13,7 +13,7 @@ An expert has its own adapters.
 
 What an adapter adds is scaled by a constant, alpha over rank, which changes
 no cost but its own pass (``scaled``).  Adapters run in the activations' precision also where the product beside them
-runs in fp8: Megatron and NeMo build them of plain parallel layers, not of
+is quantised: Megatron and NeMo build them of plain parallel layers, not of
 Transformer Engine's.
 """
 
@@ -179,7 +179,7 @@ class _Writer:
         self.ops.append(
             Op(
                 name=name, kind=kind, dims=dims, inputs=inputs, outputs=outputs,
-                saves=tuple(Saved(tensor) for tensor in saves), attrs={"fp8": False} if attrs is None else attrs,
+                saves=tuple(Saved(tensor) for tensor in saves), attrs={"quantised": False} if attrs is None else attrs,
             )
         )  # fmt: skip
 

@@ -57,7 +57,14 @@ def _add_gates(b: BlockBuilder, x: str, experts: Experts) -> str:
     weight = b.parameter("mlp.router.weight", "experts hidden")
     # every token chooses among all experts, so their dim stays whole here
     logits = b.op(
-        "mlp.router", OpKind.LINEAR, "batch seq | hidden | experts", [x, weight], dims, saves=[x], dtype="fp32"
+        "mlp.router",
+        OpKind.LINEAR,
+        "batch seq | hidden | experts",
+        [x, weight],
+        dims,
+        saves=[x],
+        dtype="fp32",
+        attrs={"quantised": False},
     )
     operands = [logits]
     if experts.score_bias:

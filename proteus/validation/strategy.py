@@ -12,7 +12,15 @@ from proteus.validation.frameworks import Framework, version_of
 from proteus.validation.runs import Run
 
 #: precisions as tables write them
-_PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "tf32": "tf32", "fp8": "fp8", "mxfp8": "fp8"}
+_PRECISIONS = {
+    "bf16": "bf16",
+    "fp16": "fp16",
+    "fp32": "fp32",
+    "tf32": "tf32",
+    "fp8": "fp8",
+    "mxfp8": "fp8",
+    "nvfp4": "nvfp4",
+}
 #: attention kernels as tables write them, longest first
 _ATTENTION = (
     ("flash_attention3", "flash3"),

@@ -204,3 +204,21 @@ def test_what_an_adapter_adds_is_scaled_in_a_pass_of_its_own() -> None:
     assert moved(scaled, Phase.FORWARD, EAGER) == 5 * one
     assert moved(scaled, Phase.INPUT_GRAD, EAGER) == 2 * one
     assert moved(scaled, Phase.FORWARD, compiled) == 3 * one
+
+
+def test_nvfp4_products_and_their_casts() -> None:
+    """Three kernels read the operand: largest magnitude, rows, transformed columns; two of them write."""
+    op, four = linear(), MEGATRON.precision("nvfp4")
+    cast, product = works(op, at(op, batch=4), Phase.FORWARD, four, MEGATRON)
+    element = 0.5 + 1 / 16
+    assert (cast.num_kernels, cast.bytes) == (3, 4 * 8 * 16 * (3 * 2.0 + 2 * element))
+    assert product.dtype == "nvfp4"
+    assert product.bytes == (4 * 8 * 16 + 64 * 16) * element + 4 * 8 * 64 * 2.0
+
+
+def test_logits_and_routers_are_not_quantised() -> None:
+    four = MEGATRON.precision("nvfp4")
+    for block, name in ((-1, "head"), (1, "mlp.router")):
+        op = next(op for op in zoo.load("mixtral-8x7b", layers=1).blocks[block].ops if op.name == name)
+        (product,) = (w for w in works(op, op.sizes(), Phase.FORWARD, four, MEGATRON))
+        assert product.dtype == "bf16"

@@ -92,7 +92,7 @@ def test_what_is_silent_is_told() -> None:
         ({"task": "lora"}, "adapters"),
         ({"dp": "3"}, "is not 8 GPUs"),
         ({"global_batch": ""}, "global batch"),
-        ({"precision": "nvfp4"}, "no cost model"),
+        ({"precision": "int4"}, "no cost model"),
         ({"zero_stage": "half"}, "not understood"),
     ],
 )
@@ -105,6 +105,10 @@ def test_what_cannot_be_said_says_why(changes: dict[str, str], words: str) -> No
 def test_every_layer_has_a_stage(layers: int, chunks: int) -> None:
     found = layers_per_stage(layers, chunks)
     assert found is None or (len(found) == chunks and sum(found) == layers)
+
+
+def test_precisions_are_read_as_tables_write_them() -> None:
+    assert [recipe(precision=text)[0]["precision"] for text in ("BF16", "MXFP8", "NVFP4")] == ["bf16", "fp8", "nvfp4"]
 
 
 def test_adapters_are_those_of_the_framework() -> None:
