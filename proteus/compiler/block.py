@@ -35,6 +35,8 @@ from proteus.compiler.program import (
     Parameter,
     ProgramPhase,
     Value,
+    reads,
+    writes,
 )
 from proteus.compiler.redistribute import Step, StepCost, group_bytes, plan
 from proteus.errors import StrategyError
@@ -66,6 +68,7 @@ def build_block(
     element_bytes: float,
     fused_attention: bool = True,
     regathers: bool = True,
+    stops_early: bool = False,
     cost: StepCost | None = None,
 ) -> BlockProgram:
     """The program of one block.
@@ -81,8 +84,11 @@ def build_block(
     regathers
         What was gathered for an op is dropped after it and gathered again for
         its gradient; else the whole is kept.
+    stops_early
+        Recomputation ends with the last op that the backward needs something
+        of; else the forward runs again to its end.
     """
-    builder = _Builder(block, cuts, configs, mesh, sizes, element_bytes, regathers, cost)
+    builder = _Builder(block, cuts, configs, mesh, sizes, element_bytes, regathers, stops_early, cost)
     builder.forward(inputs, outputs)
     builder.backward(has_input_grad)
     return builder.program(fused_attention)
@@ -97,6 +103,7 @@ class _Builder:
     sizes: Mapping[str, int]
     element_bytes: float
     regathers: bool
+    stops_early: bool
     cost: StepCost | None
     values: list[Value] = field(default_factory=list)
     versions: dict[str, dict[Layout, int]] = field(default_factory=dict)
@@ -388,6 +395,24 @@ class _Builder:
 
     # -- the whole ----------------------------------------------------------
 
+    def last_needed(self) -> int:
+        """Number of instructions of the recomputation up to the last that the backward needs.
+
+        It needs what it reads, and what an op of its own writes for its
+        gradient: all that is saved but is no input of the op.
+        """
+        read = {value for instruction in self.bwd for value in reads(instruction)}
+        differentiated = {instruction.op.name for instruction in self.bwd if isinstance(instruction, Compute)}
+        for number in range(len(self.again), 0, -1):
+            instruction = self.again[number - 1]
+            if read.intersection(writes(instruction)):
+                return number
+            op = instruction.op
+            own = {saved.tensor for saved in op.saves} - {operand.tensor for operand in op.inputs}
+            if isinstance(instruction, Compute) and own and op.name in differentiated:
+                return number
+        return 0
+
     def program(self, fused_attention: bool) -> BlockProgram:
         parameters = []
         for name, value in self.parameter.items():
@@ -403,7 +428,7 @@ class _Builder:
             sizes=self.sizes,
             values=tuple(self.values),
             forward=tuple(self.fwd),
-            recompute=tuple(self.again),
+            recompute=tuple(self.again[: self.last_needed()] if self.stops_early else self.again),
             backward=tuple(self.bwd),
             inputs=self.inputs,
             outputs=self.outputs,

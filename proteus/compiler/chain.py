@@ -96,6 +96,7 @@ def _program(
     element_bytes: float,
     fused_attention: bool,
     regathers: bool,
+    stops_early: bool,
 ) -> BlockProgram:
     return build_block(
         block.value,
@@ -109,6 +110,7 @@ def _program(
         element_bytes=element_bytes,
         fused_attention=fused_attention,
         regathers=regathers,
+        stops_early=stops_early,
     )
 
 
@@ -168,11 +170,17 @@ def framework_chain(tree: StrategyTree, profile: Profile, precision: Precision) 
         element_bytes=precision.activation_bytes,
         fused_attention=profile.flash,
         regathers=profile.regathers,
+        stops_early=profile.stops_early,
     )
 
 
 def chain(
-    tree: StrategyTree, *, element_bytes: float, fused_attention: bool, regathers: bool = True
+    tree: StrategyTree,
+    *,
+    element_bytes: float,
+    fused_attention: bool,
+    regathers: bool = True,
+    stops_early: bool = False,
 ) -> tuple[Chunk, ...]:
     """The programs of every chunk of the tree, in model order."""
     batch = tree.samples_per_micro_batch
@@ -212,6 +220,7 @@ def chain(
                     element_bytes,
                     fused_attention,
                     regathers,
+                    stops_early,
                 )
             links[part.chunk].append(
                 Link(program=program, run=part.run, first=part.first + done, copy=part.copy + done, count=count)

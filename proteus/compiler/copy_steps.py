@@ -11,10 +11,10 @@ from proteus.compiler.kinds import SpanKind
 from proteus.compiler.memory import phase_memory
 from proteus.compiler.offload import activation_bytes, parameter_bytes
 from proteus.compiler.phases import CopySteps
-from proteus.compiler.program import BlockProgram, Move, ProgramPhase
+from proteus.compiler.program import BlockProgram, Move, ProgramPhase, reads
 from proteus.compiler.rank_plan import HOST_ACTIVATIONS, HOST_PARAMETERS, PIECE
 from proteus.compiler.state import copy_moves
-from proteus.compiler.steps import PORT, Phase, reads, stream_of
+from proteus.compiler.steps import PORT, Phase, stream_of
 from proteus.compiler.tables import CommRow, HostCopy, Node, OpRow, Tables, block_node
 from proteus.costs.passes import stream
 from proteus.costs.precision import Precision
@@ -48,8 +48,9 @@ class CopyPlanner:
         part += [what for _, what in brought] + [-1 - k for k in range(len(gather))]
         edges.extend((c, len(copies) + g) for c in range(len(copies)) for g in range(len(gather)))
         placed: list[OpRow] = []
-        if not self.profile.prefetches:
+        if not self.profile.prefetches or (kind == B and not self.profile.prefetches_backward):
             edges.extend((PORT, len(copies) + g) for g in range(len(gather)))
+        if not self.profile.prefetches:
             placed = [_placement(row, kind) for row in gathered]
         for number, step in enumerate(phase.steps):
             at = shift + number

@@ -16,9 +16,9 @@ import numpy as np
 from proteus.compiler.block import local_numel
 from proteus.compiler.chain import Chunk, Link
 from proteus.compiler.offload import activation_bytes, parameter_bytes
-from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase, reads, writes
 from proteus.compiler.state import is_held, states
-from proteus.compiler.steps import Phase, reads, writes
+from proteus.compiler.steps import Phase
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.identity import Same

@@ -101,6 +101,22 @@ class Parameter:
     tied_to: str | None = None
 
 
+def reads(instruction: Instruction) -> tuple[int, ...]:
+    """Values that an instruction reads."""
+    match instruction:
+        case Compute():
+            return tuple(v for v in (*instruction.inputs, *instruction.grads_in) if v >= 0)
+        case Move():
+            return (instruction.source,)
+        case Accumulate():
+            return instruction.sources
+
+
+def writes(instruction: Instruction) -> tuple[int, ...]:
+    """Values that an instruction writes."""
+    return instruction.outputs if isinstance(instruction, Compute) else (instruction.target,)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockProgram:
     """What a block does on the ranks of its stage.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, Move, ProgramPhase
+from proteus.compiler.program import BlockProgram, Compute, Instruction, Move, ProgramPhase, reads, writes
 from proteus.identity import Same
 from proteus.model.graph import OpKind
 from proteus.strategy.axes import named
@@ -124,22 +124,6 @@ def phases(program: BlockProgram, is_split: bool) -> tuple[Phase, Phase, Phase]:
         else they are part of the backward and the third phase is empty.
     """
     return _phases(Same(program), is_split)
-
-
-def reads(instruction: Instruction) -> tuple[int, ...]:
-    """Values that an instruction reads."""
-    match instruction:
-        case Compute():
-            return tuple(v for v in (*instruction.inputs, *instruction.grads_in) if v >= 0)
-        case Move():
-            return (instruction.source,)
-        case Accumulate():
-            return instruction.sources
-
-
-def writes(instruction: Instruction) -> tuple[int, ...]:
-    """Values that an instruction writes."""
-    return instruction.outputs if isinstance(instruction, Compute) else (instruction.target,)
 
 
 def _steps(instructions: tuple[Instruction, ...], handed: set[int], outputs: tuple[int, ...]) -> Phase:

@@ -147,6 +147,11 @@ def _lookup(moved_bytes: float, access: Access) -> Work:
     return Work(family=Family.EMBEDDING, bytes=moved_bytes, num_kernels=1, variant=access)
 
 
+def _loss_as_operators(logits: float, size: float) -> tuple[Work, ...]:
+    """The framework's own cross entropy, forward: a cast to fp32 and a log-softmax."""
+    return (stream(logits * (size + FP32_BYTES)), stream(2.0 * logits * FP32_BYTES, Access.SOFTMAX))
+
+
 def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
     """Cross entropy over a (sharded) vocabulary, op by op.
 
@@ -163,7 +168,8 @@ def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) ->
         case OpKind.SUM_EXP:
             if forward:
                 passes = size if fused else 5.0 * FP32_BYTES  # subtract, exp, sum
-                return (stream(logits * passes, kernels=1 if fused else 3),)
+                own = stream(logits * passes, kernels=1 if fused else 3)
+                return (own, *_loss_as_operators(logits, size) * profile.loss_metrics)
             # scale the saved softmax by the gradient, cast it to the logits' dtype
             return (stream(logits * (2.0 * size if fused else 5.0 * FP32_BYTES + size), kernels=1 if fused else 3),)
         case OpKind.PICK:

@@ -104,9 +104,19 @@ class Profile:
         ZeRO-3 gathers the parameters of a block in one collective beside the
         block before; else each large one alone when its block begins, and
         what every rank sent is copied to its place (DeepSpeed).
+    prefetches_backward
+        The backward does so too; else it gathers a block once the gradients
+        of the block after are computed (PyTorch FSDP's BACKWARD_POST).
     regathers
         What sequence parallelism gathers for a product is dropped after it
         and gathered again for the gradient (Megatron); else it is kept whole.
+    stops_early
+        Recomputation ends once all that the backward needs is there, so the
+        last product of a block does not run again (PyTorch's non-reentrant
+        checkpoints since 2.1); else the whole forward does.
+    loss_metrics
+        Metrics that compute the loss of every micro-batch once more, by the
+        framework's own operators.
     fragmentation
         What the caching allocator holds beside what the step itself takes and
         gives back, as a share of it, over what it holds everywhere.
@@ -143,7 +153,10 @@ class Profile:
     uneven_products: float
     overlaps_tensor: TensorOverlap
     prefetches: bool
+    prefetches_backward: bool
     regathers: bool
+    stops_early: bool
+    loss_metrics: int
     fragmentation: float
     launch_s: float
     op_s: float

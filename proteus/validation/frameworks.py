@@ -26,6 +26,8 @@ class Framework:
         Framework profile of the cost models.
     eager_profile
         The same without its compiler, for frameworks where that is opt-in.
+    pure_profile
+        The same where parameters and reductions are all in 16 bits (FSDP's mixed precision PURE).
     graphed_profile, graphed_since, graphed_precision
         The same with the whole step in a CUDA graph, for models with experts,
         and the first version and the precision in which that is the habit.
@@ -55,6 +57,7 @@ class Framework:
     profile: str
     source: str
     eager_profile: str | None = None
+    pure_profile: str | None = None
     graphed_profile: str | None = None
     graphed_since: float = 0.0
     graphed_precision: str = ""

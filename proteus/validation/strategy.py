@@ -70,6 +70,8 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         name = framework.eager_profile
     if run.task == "lora" and framework.lora_profile is not None:
         name = framework.lora_profile
+    if framework.pure_profile is not None and "pure" in run.zero:
+        name = framework.pure_profile
     if framework.graphed_profile is not None and run.experts and is_graphed(run, framework):
         name = framework.graphed_profile
     changes: dict[str, str] = {}

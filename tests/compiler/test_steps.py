@@ -5,8 +5,8 @@ from __future__ import annotations
 import proteus as pt
 from proteus.compiler.chain import chain
 from proteus.compiler.memory import saved_tensors
-from proteus.compiler.program import BlockProgram, Move, ProgramPhase
-from proteus.compiler.steps import PORT, phases, reads, runs_weights_apart, writes
+from proteus.compiler.program import BlockProgram, Move, ProgramPhase, reads, writes
+from proteus.compiler.steps import PORT, phases, runs_weights_apart
 from proteus.strategy.schedules.plan import B, F, W
 
 
