@@ -37,6 +37,8 @@ class Framework:
         ZeRO stage of a run that does not say.
     recompute
         none, selective, full, or ``as needed``: as little as fits.
+    light_last_stage
+        The last of four or more pipeline stages gets fewer layers, for it has the head (LiBai).
     gathers_logits
         The loss is computed on the whole vocabulary by every tensor rank.
     recomputes_head
@@ -72,6 +74,7 @@ class Framework:
     sequence_parallel: bool = False
     recompute: str = "none"
     virtual_stages: str = "one"
+    light_last_stage: bool = False
     gathers_logits: bool = False
     recomputes_head: bool = False
     gpu_Gbps: float | None = None

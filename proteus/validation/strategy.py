@@ -235,6 +235,24 @@ def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
     return tuple(each + (1 if more > 0 and chunks - 1 - more <= i < chunks - 1 else 0) for i in range(chunks))
 
 
+def light_last_stage(layers: int, chunks: int) -> Sequence[int] | None:
+    """Layers of every chunk where LiBai leaves room for the head; None where it does not.
+
+    It divides the layers as if there were some more at the end, up to one by
+    chunk, and leaves those away (``libai/utils/distributed.py``).
+
+    >>> light_last_stage(24, 4), light_last_stage(48, 8), light_last_stage(24, 2)
+    ((6, 7, 7, 4), (6, 6, 7, 7, 7, 7, 7, 1), None)
+    """
+    if chunks < 4 or layers < 8 or layers % chunks:
+        return None
+    absent = min(chunks - 1, layers // chunks)
+    each, more = divmod(layers + absent, chunks)
+    found = [each + (i >= chunks - more) for i in range(chunks)]
+    found[-1] -= absent
+    return tuple(found)
+
+
 def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
     """Arguments of ``parallelize`` for a run, and what is recomputed besides.
 
@@ -285,7 +303,8 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         recipe |= lora_of(run, framework, assumed)
     if pp > 1 and run.layers:
         chunks = pp * (2 if schedule in ("zb-v", "v-half", "v-min", "dualpipe") else virtual)
-        layers = layers_per_stage(run.layers, chunks)
+        layers = light_last_stage(run.layers, chunks) if framework.light_last_stage else None
+        layers = layers or layers_per_stage(run.layers, chunks)
         if layers is not None:
             recipe["layers_per_stage"] = layers
     return recipe, besides
