@@ -20,12 +20,12 @@ from proteus.costs.attention import attention_time_s
 from proteus.costs.collective_types import Collective, GroupShape
 from proteus.costs.conv import conv_time_s
 from proteus.costs.curves import Curve
-from proteus.costs.gemm import gemm_time_s
+from proteus.costs.gemm import GemmCurve, gemm_time_s
 from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
 from proteus.costs.memory import memory_time_s
 from proteus.costs.profile import Profile
 from proteus.costs.residuals import Spread
-from proteus.costs.work import Access, Family, Work
+from proteus.costs.work import SERIAL, Access, Family, Work
 from proteus.errors import InputError, unknown
 from proteus.units import DTYPE_BYTES
 
@@ -216,6 +216,8 @@ class OpCosts:
         curve = self._curve("gemm", work.dtype)
         eff, *rest = curve.params
         eff *= self._clock(curve)
+        if work.variant == SERIAL:
+            rest[GemmCurve._fields.index("sharpness") - 1] = 1.0  # the sum of both
         batch, m, n, k = work.shape
         if 0 in work.shape:
             return curve, 0.0

@@ -39,6 +39,10 @@ class Access(StrEnum):
     SCATTER = "scatter"  # rows added by index, with sorting or atomics
 
 
+#: a product that reads a matrix once for a result too narrow to hide it
+SERIAL = "serial"
+
+
 class Direction(IntEnum):
     """Last entry of the shape of ATTENTION and CONV works."""
 
@@ -73,6 +77,7 @@ class Work:
         Launches; each costs at least the GPU's floor and the host's launch.
     variant
         MEMORY: an :class:`Access`. ATTENTION: the library, e.g. ``flash2``.
+        GEMM: SERIAL where its traffic is not hidden behind its arithmetic.
     """
 
     family: Family
