@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -37,8 +37,10 @@ class Framework:
         ZeRO stage of a run that does not say.
     recompute
         none, selective, full, or ``as needed``: as little as fits.
-    light_last_stage
-        The last of four or more pipeline stages gets fewer layers, for it has the head (LiBai).
+    pipeline_cut
+        How layers fall on pipeline stages: ``layers``, as equal as they go;
+        ``light last``, fewer on the last of four or more stages; ``modules``,
+        where embedding, final norm and head count as a layer each.
     gathers_logits
         The loss is computed on the whole vocabulary by every tensor rank.
     recomputes_head
@@ -74,7 +76,7 @@ class Framework:
     sequence_parallel: bool = False
     recompute: str = "none"
     virtual_stages: str = "one"
-    light_last_stage: bool = False
+    pipeline_cut: Literal["layers", "light last", "modules"] = "layers"
     gathers_logits: bool = False
     recomputes_head: bool = False
     gpu_Gbps: float | None = None

@@ -236,7 +236,7 @@ def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
 
 
 def light_last_stage(layers: int, chunks: int) -> Sequence[int] | None:
-    """Layers of every chunk where LiBai leaves room for the head; None where it does not.
+    """Layers of every chunk where the last, with the head, gets fewer, as LiBai does for four chunks and more.
 
     It divides the layers as if there were some more at the end, up to one by
     chunk, and leaves those away (``libai/utils/distributed.py``).
@@ -245,12 +245,32 @@ def light_last_stage(layers: int, chunks: int) -> Sequence[int] | None:
     ((6, 7, 7, 4), (6, 6, 7, 7, 7, 7, 7, 1), None)
     """
     if chunks < 4 or layers < 8 or layers % chunks:
-        return None
+        return layers_per_stage(layers, chunks)
     absent = min(chunks - 1, layers // chunks)
     each, more = divmod(layers + absent, chunks)
     found = [each + (i >= chunks - more) for i in range(chunks)]
     found[-1] -= absent
     return tuple(found)
+
+
+def equal_modules(layers: int, chunks: int) -> Sequence[int] | None:
+    """Layers of every chunk where embedding, final norm and head count as much as a layer (Aleph Alpha's scaling).
+
+    The first chunks get one more where they do not divide
+    (``core/nn/parallel_module/pipeline_partitioning.py``, uniform).
+
+    >>> equal_modules(40, 2), equal_modules(40, 4)
+    ((21, 19), (10, 11, 11, 8))
+    """
+    each, more = divmod(layers + 3, chunks)
+    found = [each + (i < more) for i in range(chunks)]
+    found[0] -= 1
+    found[-1] -= 2
+    return tuple(found)
+
+
+#: the ways of `Framework.pipeline_cut`
+_CUTS = {"layers": layers_per_stage, "light last": light_last_stage, "modules": equal_modules}
 
 
 def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
@@ -303,8 +323,7 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         recipe |= lora_of(run, framework, assumed)
     if pp > 1 and run.layers:
         chunks = pp * (2 if schedule in ("zb-v", "v-half", "v-min", "dualpipe") else virtual)
-        layers = light_last_stage(run.layers, chunks) if framework.light_last_stage else None
-        layers = layers or layers_per_stage(run.layers, chunks)
+        layers = _CUTS[framework.pipeline_cut](run.layers, chunks)
         if layers is not None:
             recipe["layers_per_stage"] = layers
     return recipe, besides
