@@ -266,7 +266,7 @@ def equal_modules(layers: int, chunks: int) -> Sequence[int] | None:
     found = [each + (i < more) for i in range(chunks)]
     found[0] -= 1
     found[-1] -= 2
-    return tuple(found)
+    return tuple(found) if min(found) >= 0 else layers_per_stage(layers, chunks)
 
 
 #: the ways of `Framework.pipeline_cut`

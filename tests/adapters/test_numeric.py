@@ -181,6 +181,14 @@ def test_llama_in_three_dimensions(zero: int, recompute: str) -> None:
     check(tree)
 
 
+@pytest.mark.parametrize("recompute", ["selective", "full"])
+@pytest.mark.parametrize("name", ["tiny-llama", "tiny-gpt", "tiny-moe", "tiny-cnn"])
+def test_recomputation_that_stops_early(name: str, recompute: str) -> None:
+    """What is not computed again, nothing reads: the executor would find no value."""
+    tree = StrategyTree(pt.models.load(name)).parallelize(dp=2, pp=2, recompute=recompute, global_batch=8)
+    check(tree.with_training(profile="megatron, stops_early=true"))
+
+
 def test_parameters_gathered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_SMALL_NUMEL", 100)
     tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=3, global_batch=8)

@@ -53,6 +53,16 @@ def test_gathers_apart_wait_for_their_block() -> None:
     assert apart.step_time_s > ahead.step_time_s
 
 
+def test_gathers_after_the_gradients_of_the_block_after() -> None:
+    """BACKWARD_POST: every gather of the backward but the first stands alone, those of the forward hide."""
+    tree = pt.StrategyTree(pt.models.load("llama2-7b", layers=8)).parallelize(dp=8, zero=3, micro_batch=2)
+    before, after = (
+        pt.simulate(tree.with_training(profile=f"fsdp, prefetches_backward={text}"), pt.clusters.load("dgx-a100"))
+        for text in ("true", "false")
+    )
+    assert after.exposed_comm_s["parameter"] > 2 * before.exposed_comm_s["parameter"]
+
+
 def test_hybrid_shard() -> None:
     """Cut over some of the data axes: scattered over those, the rest summed."""
     assert reduction_steps(("dp", "cp"), ("cp",)) == (("reduce_scatter", ("cp",)), ("all_reduce", ("dp",)))

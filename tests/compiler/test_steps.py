@@ -10,9 +10,9 @@ from proteus.compiler.steps import PORT, phases, runs_weights_apart
 from proteus.strategy.schedules.plan import B, F, W
 
 
-def programs(regathers: bool = True, **degrees: object) -> dict[str, BlockProgram]:
+def programs(regathers: bool = True, stops_early: bool = False, **degrees: object) -> dict[str, BlockProgram]:
     tree = pt.StrategyTree(pt.models.load("tiny-llama", layers=1, seq=8)).parallelize(**degrees)
-    (chunk,) = chain(tree, element_bytes=2.0, fused_attention=True, regathers=regathers)
+    (chunk,) = chain(tree, element_bytes=2.0, fused_attention=True, regathers=regathers, stops_early=stops_early)
     return {link.run.block.name: link.program for link in chunk.links}
 
 
@@ -67,3 +67,19 @@ def test_a_ring_never_holds_what_goes_round() -> None:
     for regathers in (True, False):
         assert regathered(programs(regathers, cp=2, context="ring")["layers"])
     assert not regathered(programs(False, cp=2, context="all_gather")["layers"])
+
+
+def test_recomputation_that_stops_early_leaves_out_the_last_product() -> None:
+    """Its result is needed by nobody; its input, which the activation before makes, is."""
+    whole, early = (
+        [i.op.name for i in programs(False, stop, tp=2, recompute="full")["layers"].recompute] for stop in (False, True)
+    )
+    assert whole[: len(early)] == early
+    assert early[-1] == "mlp.activation"
+    assert "mlp.fc2" in whole and "mlp.fc2" not in early
+
+
+def test_selective_recomputation_ends_with_what_is_needed() -> None:
+    """Attention's result is an input of the product after it, so nothing is left out."""
+    whole, early = (programs(False, stop, recompute="selective")["layers"].recompute for stop in (False, True))
+    assert whole == early

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from proteus.costs import profile as profiles
 from proteus.errors import StrategyError
 from proteus.validation.frameworks import framework_of
 from proteus.validation.runs import parse_runs
-from proteus.validation.strategy import layers_per_stage, recipe_of
+from proteus.validation.strategy import equal_modules, layers_per_stage, light_last_stage, recipe_of
 from tests.validation.rows import table
 
 
@@ -101,10 +103,29 @@ def test_what_cannot_be_said_says_why(changes: dict[str, str], words: str) -> No
         recipe(**changes)
 
 
-@pytest.mark.parametrize(("layers", "chunks"), [(22, 8), (46, 16), (32, 3), (7, 7)])
-def test_every_layer_has_a_stage(layers: int, chunks: int) -> None:
-    found = layers_per_stage(layers, chunks)
-    assert found is None or (len(found) == chunks and sum(found) == layers)
+@pytest.mark.parametrize("cut", [layers_per_stage, light_last_stage, equal_modules])
+@pytest.mark.parametrize(("layers", "chunks"), [(22, 8), (46, 16), (32, 3), (7, 7), (40, 4), (48, 8), (2, 2)])
+def test_every_layer_has_a_stage(cut: Callable[[int, int], Sequence[int] | None], layers: int, chunks: int) -> None:
+    found = cut(layers, chunks)
+    assert found is None or (len(found) == chunks and sum(found) == layers and min(found) >= 0)
+
+
+def test_frameworks_cut_the_layers_their_own_way() -> None:
+    pipeline = {"pp": "4", "dp": "1", "tp": "2", "layers": "32"}
+    assert "layers_per_stage" not in recipe(**pipeline)[0]
+    assert recipe(**pipeline, framework="LiBai (OneFlow)")[0]["layers_per_stage"] == (8, 9, 9, 6)
+    assert recipe(**pipeline, framework="Aleph Alpha scaling")[0]["layers_per_stage"] == (8, 9, 9, 6)
+
+
+def test_pure_mixed_precision_is_of_its_time() -> None:
+    composer = {"framework": "llm-foundry/Composer (PyTorch FSDP)", "tp": "1", "dp": "8"}
+    pure, default = (
+        profiles.load(str(recipe(**composer, zero_stage=f"FSDP FULL_SHARD / MP {mode}")[0]["profile"]))
+        for mode in ("PURE", "DEFAULT")
+    )
+    assert (pure.wire_bytes, pure.stops_early) == (2.0, False)
+    assert (default.wire_bytes, default.stops_early) == (0.0, True)
+    assert pure.loss_metrics == default.loss_metrics == 2
 
 
 def test_precisions_are_read_as_tables_write_them() -> None:
