@@ -29,7 +29,7 @@ CHOICES = {
     "schedule": "pipeline schedule: gpipe, 1f1b, interleaved, ...",
     "context": "how context parallelism meets attention: all_gather, ring or all_to_all",
     "recompute": "activation recomputation: none, selective or full",
-    "precision": "compute precision: fp32, tf32, fp16, bf16, fp8 or nvfp4",
+    "precision": "compute precision: fp32, tf32, fp16, bf16, fp8, fp8-rowwise or nvfp4",
     "optimizer": "optimizer: sgd or adam",
     "profile": "framework profile: megatron, torch-eager, ...",
 }

@@ -106,9 +106,10 @@ class CopyPlanner:
     def _exposed(self, program: BlockProgram, move: Move) -> float:
         """Part of a collective that the product it feeds, or that feeds it, cannot hide."""
         overlaps = self.profile.overlaps_tensor
-        if overlaps == "none" or (overlaps == "forward" and move.phase is not ProgramPhase.FORWARD):
+        if overlaps == "none" or (overlaps != "all" and move.phase is not ProgramPhase.FORWARD):
             return 1.0
-        if move.step.kind not in ("all_gather", "reduce_scatter") or stream_of(program, move) != "tensor":
+        kinds = ("reduce_scatter",) if overlaps == "forward_scatters" else ("all_gather", "reduce_scatter")
+        if move.step.kind not in kinds or stream_of(program, move) != "tensor":
             return 1.0
         return 1.0 / program.mesh.degree(tuple(program.mesh.names[a] for a in move.step.axes))  # one chunk of each
 

@@ -93,14 +93,17 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
     dtype = precision.compute if op.attrs.get("quantised", True) else precision.activation
     wide = precision.activation_bytes
     narrow = precision.compute_bytes if dtype in _CASTS else wide
-    cast = casts(batch * m * (k if phase is Phase.FORWARD else n), dtype, wide, narrow)
+    by_row = precision.row_scales and dtype in _CASTS
+    cast = casts(batch * m * (k if phase is Phase.FORWARD else n), dtype, wide, narrow, by_row=by_row)
     if phase is Phase.FORWARD:
         return (*cast, gemm(batch, m, n, k, dtype, narrow, wide, grouped=grouped))
+    # gradients are summed exactly, by a product without scales: a kernel of its own multiplies them in
+    scale = (stream(batch * k * (m if phase is Phase.INPUT_GRAD else n) * 2.0 * wide),) if by_row else ()
     if phase is Phase.INPUT_GRAD:
-        return (*cast, gemm(batch, m, k, n, dtype, narrow, wide, grouped=grouped))
+        return (*cast, gemm(batch, m, k, n, dtype, narrow, wide, grouped=grouped), *scale)
     accumulate = profile.fused_grad_accumulation
     out = 2.0 * precision.grad_bytes if accumulate else wide
-    found = [gemm(batch, n, k, m, dtype, narrow, out, grouped=grouped)]
+    found = [gemm(batch, n, k, m, dtype, narrow, out, grouped=grouped), *scale]
     if not accumulate:
         # grad += new: read the new one, read and write the sum
         found.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
@@ -115,16 +118,26 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
 _CASTS = {"fp8": 1, "nvfp4": 3}
 
 
-def casts(elements: float, dtype: str, wide: float, narrow: float) -> tuple[Work, ...]:
+#: Time of kernels that find and apply scales by column over that of elementwise ones: Llama 3 8B on 8 H100 makes 6,412
+#: tokens/s by GPU with scales by row and 7,186 with one by tensor (pytorch/torchtitan, commit 7a04053, January 2025).
+COLUMN_COST = 2.5
+
+
+def casts(elements: float, dtype: str, wide: float, narrow: float, *, by_row: bool = False) -> tuple[Work, ...]:
     """Quantise one operand and its transpose; nothing for a dtype that needs no scales.
 
     Parameters
     ----------
     wide, narrow
         Bytes per element before and after, scales included.
+    by_row
+        A kernel finds and applies the scales of rows; two do so for columns.
     """
     if dtype not in _CASTS:
         return ()
+    if by_row:
+        columns = COLUMN_COST * (2.0 * wide + narrow)
+        return (stream(elements * (wide + narrow + columns), kernels=3),)
     kernels = _CASTS[dtype]
     return (stream(elements * (kernels * wide + 2.0 * narrow), kernels=kernels),)
 

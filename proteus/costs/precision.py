@@ -11,6 +11,9 @@ memory and the traffic of a step depend on::
     fp8    fp8       2            2          2         4       4 + 4
     nvfp4  nvfp4     2            2          2         4       4 + 4
 
+``fp8-rowwise`` is fp8 with a scale for each row of an operand (torchao's
+recipe ``rowwise``) where fp8 has one for the whole.
+
 Frameworks differ in the gradient (Megatron accumulates in fp32) and in what
 they call the parameter (FSDP and autocast keep fp32 and cast on use): see
 ``Profile.precision``.  Source: Micikevicius et al., arXiv 1710.03740;
@@ -19,7 +22,7 @@ Rajbhandari et al., arXiv 1910.02054, section 3.1 (16 bytes per parameter).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proteus.errors import InputError, unknown
 from proteus.units import DTYPE_BYTES
@@ -43,6 +46,9 @@ class Precision:
         The fp32 copy that the optimizer updates; 0 where the parameter is it.
     moment_bytes
         One moment of the optimizer (Adam keeps two, SGD with momentum one).
+    row_scales
+        Operands are scaled by row; what is a row differs between the two
+        products that read one, so each has a quantised copy of its own.
     wire_bytes
         A gradient on its way through a reduction; 0 where it travels as it is kept.
     """
@@ -55,6 +61,7 @@ class Precision:
     master_bytes: float
     moment_bytes: float = 4.0
     wire_bytes: float = 0.0
+    row_scales: bool = False
 
     @property
     def reduce_bytes(self) -> float:
@@ -125,6 +132,7 @@ _PRECISIONS = {
     "fp16": _half("fp16", "fp16", "fp16"),
     "bf16": _half("bf16", "bf16", "bf16"),
     "fp8": _half("fp8", "fp8", "bf16"),
+    "fp8-rowwise": replace(_half("fp8-rowwise", "fp8", "bf16"), row_scales=True),
     "nvfp4": _half("nvfp4", "nvfp4", "bf16"),
 }
 

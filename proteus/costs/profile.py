@@ -27,7 +27,7 @@ Attention = Literal[
 Norm = Literal["chain", "native", "tuned"]
 Optimizer = Literal["fused", "foreach", "loop"]
 Loss = Literal["softmax", "copied", "held", "in_place"]
-TensorOverlap = Literal["none", "forward", "all"]
+TensorOverlap = Literal["none", "forward_scatters", "forward", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,9 @@ class Profile:
     overlaps_tensor
         Where gathers and scatters of sequence parallelism run in chunks beside
         the products that need them, so that only one chunk of each stands
-        alone: in the ``forward`` (PyTorch's asynchronous tensor parallelism),
-        in ``all`` of the step (user buffers of Transformer Engine) or in ``none``.
+        alone: in the ``forward`` (PyTorch's asynchronous tensor parallelism;
+        ``forward_scatters``: no gathers), in ``all`` of the step (user buffers
+        of Transformer Engine) or in ``none``.
     prefetches
         ZeRO-3 gathers the parameters of a block in one collective beside the
         block before; else each large one alone when its block begins, and

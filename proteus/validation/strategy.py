@@ -60,7 +60,12 @@ def precision_of(run: Run, framework: Framework, assumed: list[str]) -> str:
         return framework.precision
     if run.precision not in _PRECISIONS:
         raise StrategyError(f"precision {run.precision!r} has no cost model")
-    return _PRECISIONS[run.precision]
+    return f"{run.precision}-rowwise" if _by_row(run) else _PRECISIONS[run.precision]
+
+
+def _by_row(run: Run) -> bool:
+    """Whether operands in fp8 have a scale for each row."""
+    return run.precision == "fp8" and "rowwise" in run.notes
 
 
 def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str]) -> str:
@@ -93,8 +98,9 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         changes["norm"] = "tuned"
     if run.overlap.startswith("async tp"):
         # PyTorch tells of 29 % on the forward and 8 % on the step of such a model: the backward gains nothing
-        # (discuss.pytorch.org, "Introducing Async Tensor Parallelism in PyTorch")
-        changes["overlaps_tensor"] = "forward"
+        # (discuss.pytorch.org, "Introducing Async Tensor Parallelism in PyTorch"); gathers are not fused with products
+        # that have scales by row (PyTorch issue 149990)
+        changes["overlaps_tensor"] = "forward_scatters" if _by_row(run) else "forward"
     elif run.overlap and not run.overlap.startswith("none"):
         assumed.append(f"{run.overlap} gains nothing")
     elif run.overlap:

@@ -40,9 +40,10 @@ def test_chunks_beside_products_hide_all_but_one() -> None:
         tree = llama.parallelize(**recipe, profile=f"torchtitan, overlaps_tensor={overlaps}")
         return pt.simulate(tree, EIGHT).exposed_comm_s["tensor"]
 
-    none, forward, every = map(exposed_s, ("none", "forward", "all"))
+    none, scatters, forward, every = map(exposed_s, ("none", "forward_scatters", "forward", "all"))
     # 2 gathers and 2 scatters by layer forward; backward as many, and 2 gathers again for the weights: 7/8 of 4 in 10
     assert 1.0 - forward / none == pytest.approx(7 / 8 * 4 / 10, abs=0.03)
+    assert 1.0 - scatters / none == pytest.approx(7 / 8 * 2 / 10, abs=0.02)
     assert every < 0.25 * none  # latencies and the loss stay
 
 

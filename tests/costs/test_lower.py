@@ -9,7 +9,7 @@ import pytest
 
 from proteus.cluster import gpus
 from proteus.costs import precision, profile
-from proteus.costs.lower import works
+from proteus.costs.lower import COLUMN_COST, works
 from proteus.costs.ops import OpCosts
 from proteus.costs.work import Access, Family, Phase, Work
 from proteus.errors import ModelError
@@ -245,6 +245,19 @@ def test_nvfp4_products_and_their_casts() -> None:
     assert (cast.num_kernels, cast.bytes) == (3, 4 * 8 * 16 * (3 * 2.0 + 2 * element))
     assert product.dtype == "nvfp4"
     assert product.bytes == (4 * 8 * 16 + 64 * 16) * element + 4 * 8 * 64 * 2.0
+
+
+def test_scales_by_row_are_found_twice_and_multiplied_in_after_gradients() -> None:
+    op, by_row, by_tensor = linear(), MEGATRON.precision("fp8-rowwise"), MEGATRON.precision("fp8")
+    sizes = at(op, batch=4)
+    cast, product = works(op, sizes, Phase.FORWARD, by_row, MEGATRON)
+    assert cast.bytes == 4 * 8 * 16 * (3.0 + COLUMN_COST * 5.0)  # bf16 to fp8: rows once, columns twice
+    assert product == works(op, sizes, Phase.FORWARD, by_tensor, MEGATRON)[1]
+    dx, dw = 4 * 8 * 16, 64 * 16
+    for phase, elements in ((Phase.INPUT_GRAD, dx), (Phase.WEIGHT_GRAD, dw)):
+        more = works(op, sizes, phase, by_row, MEGATRON)
+        assert len(more) == len(works(op, sizes, phase, by_tensor, MEGATRON)) + 1
+        assert more[-1].bytes == elements * 4.0
 
 
 def test_logits_and_routers_are_not_quantised() -> None:

@@ -130,6 +130,15 @@ def test_pure_mixed_precision_is_of_its_time() -> None:
 
 def test_precisions_are_read_as_tables_write_them() -> None:
     assert [recipe(precision=text)[0]["precision"] for text in ("BF16", "MXFP8", "NVFP4")] == ["bf16", "fp8", "nvfp4"]
+    titan = {
+        "framework": "torchtitan",
+        "precision": "fp8",
+        "notes": "async TP, fp8 rowwise",
+        "comm_overlap": "async TP",
+    }
+    found = recipe(**titan)[0]
+    assert found["precision"] == "fp8-rowwise"
+    assert profiles.load(str(found["profile"])).overlaps_tensor == "forward_scatters"
 
 
 def test_adapters_are_those_of_the_framework() -> None:

@@ -23,7 +23,7 @@ FIXED: dict[str, tuple[tuple[Any, str], ...]] = {
     "zero": ((0, "0 · nothing"), (1, "1 · optimizer"), (2, "2 · + gradients"), (3, "3 · + parameters")),
     "recompute": tuple((name, name) for name in RECOMPUTES),
     "sequence_parallel": ((False, "off"), (True, "on")),
-    "precision": tuple((name, name) for name in ("bf16", "fp16", "fp8", "nvfp4", "fp32", "tf32")),
+    "precision": tuple((name, name) for name in ("bf16", "fp16", "fp8", "fp8-rowwise", "nvfp4", "fp32", "tf32")),
     "optimizer": (("adam", "Adam"), ("sgd", "SGD")),
 }
 MOST_DEGREES = 12  # of a long list, those nearest to powers of two are enough for a menu
