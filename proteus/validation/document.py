@@ -251,7 +251,8 @@ def _band() -> str:
         "`Result.step_time_band` is where four of five measured step times lie. It is made of what kernels and "
         "collectives were off by on sources that took no part in their fits, each with its time on the critical path, "
         "and of a residual of whole steps that these do not explain, written by `benchmarks/fit_residuals.py`. Here "
-        "the residual is that of all other tables, and no table has a share in the constants seen in whole steps:"
+        "the residual is that of all other tables, and no table has a share in the constants seen in whole steps; "
+        "with its share, as in the tables above, the band holds more:"
     )
     after = (
         f"A step that only the host's launches set is off by {percent(data['host'])} (standard deviation). "
