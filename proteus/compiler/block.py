@@ -368,6 +368,8 @@ class _Builder:
             return weights if phase is ProgramPhase.INPUT_GRAD else every - weights
         if op.kind in _LOOKUP:
             return every - weights
+        if op.kind is OpKind.TAKE:
+            return {1}  # the places alone say where a gradient goes
         return every
 
     def collect(self, name: str, need: Layout, op: Op) -> int:

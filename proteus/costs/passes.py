@@ -11,6 +11,7 @@ elements of the op's inputs (in) and outputs (out)::
     norms          in + out                out + 2 in (statistics are small)
     BATCH_NORM     2 in + out              2 out + 3 in: its statistics need a pass of their own
     EMBEDDING      rows, gathered          rows, scattered, into the table's gradient
+    TAKE           2 out, gathered         in, and 3 out, scattered
 """
 
 from __future__ import annotations
@@ -84,6 +85,11 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
             return (stream(first + out if op.kind is OpKind.POOL2D else 2.0 * out),)
         case OpKind.EMBEDDING | OpKind.EMBEDDING_BAG | OpKind.POSITION:
             return _embedding(op, sizes, phase, out, precision)
+        case OpKind.TAKE:
+            # backward: zeros for all of x, and the gradients of what was taken added to them
+            return (
+                (stream(2.0 * out, Access.GATHER),) if forward else (stream(first), stream(3.0 * out, Access.SCATTER))
+            )
         case OpKind.ROUTER:
             return (stream(4.0 * (first + out), kernels=ROUTER_KERNELS),)
         case OpKind.DISPATCH | OpKind.COMBINE:

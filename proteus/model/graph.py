@@ -36,6 +36,8 @@ Order of operands
 ``ADD``, ``DROPOUT``, ``ACTIVATION``
     activations first, then biases (parameters), which are added before
     anything else.
+``TAKE``
+    inputs ``(x, places)``; ``x`` is ``[batch, seq, hidden]``, ``places`` ids along ``seq``.
 ``ROUTER``, ``DISPATCH``, ``COMBINE``
     logits to gates; ``(x, gates)`` to slots; ``(slots, gates)`` to tokens.
 
@@ -102,6 +104,7 @@ class OpKind(StrEnum):
     RESHAPE = "reshape"  # no arithmetic; attrs: merge = {new dim: (old dims, outermost first)}, the rest is permuted
     CONCAT = "concat"  # along attrs dim, at its place in each input; an input of lower rank is one row
     SELECT = "select"  # one index of a dim; attrs: dim, index
+    TAKE = "take"  # places of dim 1 of x, named by ids [batch, places]
     INTERACTION = "interaction"  # DLRM: pairwise dot products
     EMBEDDING_BAG = "embedding_bag"  # DLRM: sum of rows per table; attrs: pooling, the rows summed
     ROUTER = "router"  # MoE: gates (0 where not chosen) from logits; attrs: topk, function, normalize

@@ -19,7 +19,8 @@ WORDS = "embedding.word.weight"
 
 
 def _builder(spec: TransformerSpec, **more: int) -> BlockBuilder:
-    return BlockBuilder("head", spec.dims() | {"vocab": spec.vocab} | more, indexed=False)
+    masked = {} if spec.predictions is None else {"masked": spec.predictions}
+    return BlockBuilder("head", spec.dims() | {"vocab": spec.vocab} | masked | more, indexed=False)
 
 
 def _add_logits(b: BlockBuilder, x: str, spec: TransformerSpec, *, bias: bool = False) -> str:
@@ -74,31 +75,43 @@ def pooler_head(spec: TransformerSpec) -> Block:
     return b.build([loss])
 
 
+def _masked(spec: TransformerSpec) -> str:
+    """Dims of the tokens that a masked-LM head predicts."""
+    return "batch seq" if spec.predictions is None else "batch masked"
+
+
 def _add_masked_lm(b: BlockBuilder, x: str, spec: TransformerSpec) -> str:
-    """BERT's masked-LM head: a square projection, gelu, norm, and the word embedding."""
+    """BERT's masked-LM head: the masked tokens, a square projection, gelu, norm, and the word embedding."""
+    tokens = _masked(spec)
+    if spec.predictions is not None:
+        places = b.data("masked_positions", tokens, dtype="int64")
+        dims = f"{tokens} hidden"
+        # a cut sequence yields the tokens that it holds and zeros for the others: partial sums
+        x = b.op("masked", OpKind.TAKE, f"{dims} | seq", [x, places], dims, saves=[places])
     weight, bias = b.parameter("transform.weight", "transformed hidden"), b.parameter("transform.bias", "transformed")
-    dims = "batch seq transformed"
+    dims = f"{tokens} transformed"
     out = b.op("transform", OpKind.LINEAR, f"{dims} | hidden", [x, weight], dims, saves=[x])
     out = b.op(
         "transform.activation", OpKind.ACTIVATION, dims, [out, bias], dims, saves=[out], attrs={"function": "gelu"}
     )
     out = add_norm(b, "transform.norm", out, spec, dims)
     operands = [out, b.parameter("head.weight", "vocab transformed", tied_to=WORDS), b.parameter("head.bias", "vocab")]
-    roles = "batch seq vocab | | transformed"
-    return b.op("head", OpKind.LINEAR, roles, operands, "batch seq vocab", saves=[out], attrs=_EXACT)
+    roles = f"{tokens} vocab | | transformed"
+    return b.op("head", OpKind.LINEAR, roles, operands, f"{tokens} vocab", saves=[out], attrs=_EXACT)
 
 
 def mlm_head(spec: TransformerSpec) -> Block:
-    """BERT's masked-LM head and its cross entropy (over all tokens)."""
+    """BERT's masked-LM head and its cross entropy."""
     b = _builder(spec, transformed=spec.hidden)
-    return b.build([add_cross_entropy(b, _add_masked_lm(b, b.take("x", _TOKENS), spec))])
+    logits = _add_masked_lm(b, b.take("x", _TOKENS), spec)
+    return b.build([add_cross_entropy(b, logits, tokens=_masked(spec))])
 
 
 def pretraining_head(spec: TransformerSpec) -> Block:
     """Masked LM plus next-sentence prediction; the loss is the sum of both."""
     b = _builder(spec, transformed=spec.hidden, pooled=spec.hidden, classes=2)
     x = b.take("x", _TOKENS)
-    words = add_cross_entropy(b, _add_masked_lm(b, x, spec), tensor="loss.words")
+    words = add_cross_entropy(b, _add_masked_lm(b, x, spec), tokens=_masked(spec), tensor="loss.words")
     pooled = _add_pooler(b, x)
     weight, bias = b.parameter("next.weight", "classes pooled"), b.parameter("next.bias", "classes")
     roles = "batch classes | | pooled"

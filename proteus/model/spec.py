@@ -92,6 +92,9 @@ class TransformerSpec:
         heads are ``pooler`` (the encoder as fine-tuned, a mean loss on its
         pooled output), ``mlm`` and ``pretraining`` (mlm plus next sentence);
         ``classifier`` reads the class token of a vision transformer.
+    predictions
+        Masked tokens of a sample that the BERT heads predict; None makes
+        logits of every token, as Hugging Face and Megatron do.
     """
 
     name: str
@@ -123,6 +126,7 @@ class TransformerSpec:
     parallel_residual: bool = False
     shared_norm: bool = False
     head: Head = "lm"
+    predictions: int | None = None
     latent: LatentAttention | None = None
     experts: Experts | None = None
     patches: Patches | None = None
@@ -145,6 +149,10 @@ class TransformerSpec:
             raise ModelError(
                 f"{self.name}: seq={self.seq} is more than its {self.positions} learned positions; "
                 f"choose seq at most {self.positions}"
+            )
+        if self.predictions is not None and not 1 <= self.predictions <= self.seq:
+            raise ModelError(
+                f"{self.name}: predictions={self.predictions} of seq={self.seq} tokens; at least 1, at most all"
             )
         if self.experts is not None and not 1 <= self.experts.topk <= self.experts.num:
             raise ModelError(f"{self.name}: topk={self.experts.topk} of {self.experts.num} experts")

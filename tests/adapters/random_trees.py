@@ -23,6 +23,7 @@ MODELS = {
     "gpt": ("tiny-gpt", _SMALL | {"dropout": 0.2, "attention_dropout": 0.2, "positions": 5}),
     "mla": ("tiny-llama", _SMALL | {"kv_heads": 4, "latent": _LATENT, "parallel_residual": True, "activation": "gelu"}),
     "bert": ("tiny-gpt", _SMALL | {"norm_first": False, "causal": False, "token_types": 2, "head": "pretraining"}),
+    "masked": ("tiny-gpt", _SMALL | {"norm_first": False, "causal": False, "head": "mlm", "predictions": 3}),
     "vit": ("tiny-gpt", {k: v for k, v in _SMALL.items() if k != "seq"} | {"patches": {"image": 4, "patch": 2}}
             | {"seq": 5, "positions": 5, "head": "classifier", "tied": False}),
     "moe": ("tiny-moe", _SMALL | {"kv_heads": 2, "experts": {

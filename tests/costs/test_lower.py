@@ -266,3 +266,13 @@ def test_logits_and_routers_are_not_quantised() -> None:
         op = next(op for op in zoo.load("mixtral-8x7b", layers=1).blocks[block].ops if op.name == name)
         (product,) = (w for w in works(op, op.sizes(), Phase.FORWARD, four, MEGATRON))
         assert product.dtype == "bf16"
+
+
+def test_taking_tokens_moves_what_is_taken_and_scatters_into_zeros() -> None:
+    take = next(
+        op for op in zoo.load("bert-base-pretraining", seq=128, predictions=20).blocks[-1].ops if op.kind is OpKind.TAKE
+    )
+    row = 768 * 2.0
+    (forward,) = works(take, take.sizes(), Phase.FORWARD, BF16, EAGER)
+    zeros, added = works(take, take.sizes(), Phase.INPUT_GRAD, BF16, EAGER)
+    assert (forward.bytes, zeros.bytes, added.bytes) == (2 * 20 * row, 128 * row, 3 * 20 * row)

@@ -36,3 +36,19 @@ def test_images_lie_channels_last_where_the_scripts_say_so() -> None:
     }
     assert last == {"PyTorch": True, "PyTorch (fork)": False, "MxNet": True, "TensorFlow": True}
     assert not profile.load(recipe("PyTorch", "TF32")[1]).channels_last
+
+
+@pytest.mark.parametrize(
+    ("framework", "stated", "tokens", "masked"),
+    [("PyTorch", 128, 128, 20), ("PyTorch", 512, 288, 44), ("TensorFlow", 512, 512, 77)],
+)
+def test_bert_reads_sequences_in_bins_and_predicts_what_is_masked(
+    framework: str, stated: int, tokens: int, masked: int
+) -> None:
+    header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,notes\n"
+    row = f"BERT pretrain,{framework},A100,1,32,100,sequences/s,AMP,seq_len={stated}\n"
+    run = parse_runs((header + row).encode(), "t")[0]
+    assumed: list[str] = []
+    model = classic_case(run, clusters.load("dgx-a100"), assumed).model
+    assert (model.seq, model.blocks[-1].dims["masked"]) == (tokens, masked)
+    assert any("bins of 64" in line for line in assumed) is (tokens != stated)

@@ -260,6 +260,16 @@ def pool2d(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor,
     return (torch.nn.functional.max_pool2d(xs[0], kernel, stride, padding),)
 
 
+def take(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
+    x, places = xs
+    local = places - at.start[op.inputs[0].dims[1]]
+    held = (local >= 0) & (local < x.shape[1])
+    if not x.shape[1]:
+        return (x.sum() * torch.zeros(*places.shape, x.shape[2], dtype=x.dtype),)
+    rows = local.clamp(0, x.shape[1] - 1)[..., None].expand(-1, -1, x.shape[2])
+    return (torch.where(held[..., None], x.gather(1, rows), 0.0),)
+
+
 def interaction(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     dense, bags = xs
     features = torch.cat([dense[:, None], bags], dim=1)
@@ -377,6 +387,7 @@ FORWARD: Mapping[OpKind, Forward] = {
     OpKind.RESHAPE: reshape,
     OpKind.CONCAT: concat,
     OpKind.SELECT: select,
+    OpKind.TAKE: take,
     OpKind.INTERACTION: interaction,
     OpKind.EMBEDDING_BAG: embedding_bag,
     OpKind.ROUTER: router,

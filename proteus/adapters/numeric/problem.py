@@ -95,6 +95,8 @@ def _highest(block: Block, tensor: str) -> int:
                 return op.dims[op.inputs[1].dims[0]].size
             if op.kind is OpKind.EMBEDDING_BAG:
                 return op.dims[op.inputs[1].dims[1]].size
+            if op.kind is OpKind.TAKE:
+                return op.dims[op.inputs[0].dims[1]].size
             if op.kind is OpKind.PICK and place == 1:
                 return op.dims[op.inputs[0].dims[-1]].size
     raise ModelError(f"{block.name}: nothing says how large the ids of {tensor} may be")
