@@ -36,7 +36,7 @@ CHAIN_NORM_BYTES, CHAIN_NORM_KERNELS = (36.0, 86.0), (7, 14)
 #: Sums along and across rows, and factors that are read once per row, are slower than copies.  linkedin/Liger-Kernel
 #: benchmark/rms_norm_speed: Hugging Face's RMSNorm on 2048 rows of 32768 takes 1.9 and 5.1 ms on A100 and 4.26 ms
 #: together on H100; its weight and result are fp32, which makes it 38 and 104 bytes: 1.42, 1.39 and 1.38 times a copy.
-CHAIN_NORM_SLOWER = 1.4
+OPERATORS_SLOWER = 1.4
 _NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
 
 
@@ -124,7 +124,7 @@ def _dropout(op: Op, first: float, out: float, size: float, forward: bool, profi
 def _norm(first: float, out: float, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
     if profile.norm == "chain":
         which = 0 if forward else 1
-        moved = CHAIN_NORM_SLOWER * CHAIN_NORM_BYTES[which] * out / size
+        moved = OPERATORS_SLOWER * CHAIN_NORM_BYTES[which] * out / size
         return (stream(moved, kernels=CHAIN_NORM_KERNELS[which]),)
     tuned = profile.norm == "tuned"
     if forward:
@@ -169,15 +169,16 @@ def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) ->
     fused = profile.fused_cross_entropy
     match op.kind:
         case OpKind.MAX:
-            cast = 0.0 if fused else size + FP32_BYTES
-            return (stream(logits * (cast + (size if fused else FP32_BYTES)), Access.SOFTMAX),) if forward else ()
+            passes = size if fused else OPERATORS_SLOWER * (size + 2.0 * FP32_BYTES)
+            return (stream(logits * passes, Access.SOFTMAX),) if forward else ()
         case OpKind.SUM_EXP:
             if forward:
-                passes = size if fused else 5.0 * FP32_BYTES  # subtract, exp, sum
+                passes = size if fused else OPERATORS_SLOWER * 5.0 * FP32_BYTES  # subtract, exp, sum
                 own = stream(logits * passes, kernels=1 if fused else 3)
                 return (own, *_loss_as_operators(logits, size) * profile.loss_metrics)
             # scale the saved softmax by the gradient, cast it to the logits' dtype
-            return (stream(logits * (2.0 * size if fused else 5.0 * FP32_BYTES + size), kernels=1 if fused else 3),)
+            passes = 2.0 * size if fused else OPERATORS_SLOWER * (5.0 * FP32_BYTES + size)
+            return (stream(logits * passes, kernels=1 if fused else 3),)
         case OpKind.PICK:
             return (stream(_count(op.outputs[0], sizes) * FP32_BYTES, kernels=1),)
         case OpKind.CROSS_ENTROPY:
