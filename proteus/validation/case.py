@@ -10,6 +10,7 @@ from typing import Any
 from proteus.cluster import Cluster
 from proteus.errors import StrategyError
 from proteus.strategy import StrategyTree
+from proteus.strategy.config import Memory
 from proteus.validation.architecture import model_of, spec_of
 from proteus.validation.classic import classic_case
 from proteus.validation.frameworks import framework_of
@@ -76,12 +77,25 @@ def case_of(run: Run) -> Case:
     if besides == "alternate":
         trees = (recompute_alternate(tree),)
     elif besides == "as needed":
-        trees = (tree, recompute_cheap(tree), *_with_recomputed_layers(tree, recipe))
+        offloaded = _with_offloaded_layers(tree) if cluster.gpu().c2c_Bps else ()
+        trees = (tree, *offloaded, recompute_cheap(tree), *_with_recomputed_layers(tree, recipe))
     return Case(run=run, trees=trees, cluster=cluster, assumed=tuple(assumed))
 
 
-#: shares of the layers that "as needed" tries to recompute, in this order
+#: shares of the layers that "as needed" tries to offload, then to recompute, in this order
 _SHARES = (0.25, 0.5, 0.75)
+_AT_HOST = Memory(offload=True)
+
+
+def _with_offloaded_layers(tree: StrategyTree) -> Iterator[StrategyTree]:
+    """Trees that keep the activations of more and more layers in the memory of a Grace CPU.
+
+    Megatron-Bridge's recipes do so rather than run layers again where GPUs
+    have one (``cpu_offloading_num_layers`` of llama3_workload_base_configs.py).
+    """
+    block = max(tree.model.blocks, key=lambda block: block.count)
+    for number in dict.fromkeys(math.ceil(share * block.count) for share in _SHARES):
+        yield tree.set(f"{block.name}.0-{number - 1}", memory={"activation": _AT_HOST})
 
 
 def _with_recomputed_layers(tree: StrategyTree, recipe: dict[str, Any]) -> Iterator[StrategyTree]:

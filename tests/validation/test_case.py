@@ -10,6 +10,7 @@ import pytest
 
 from proteus.errors import ProteusError
 from proteus.model import zoo
+from proteus.strategy.config import Memory
 from proteus.validation.architecture import family
 from proteus.validation.case import case_of
 from proteus.validation.runs import parse_runs, shipped_runs
@@ -59,6 +60,19 @@ def test_recompute_as_needed_starts_with_none() -> None:
     assert len(trees) > 2
     assert not any(config.recompute == "full" for _, config in trees[0].configs)
     assert any(config.recompute == "full" for _, config in trees[-1].configs)
+
+
+def test_activations_go_to_a_grace_cpu_before_layers_run_again() -> None:
+    changes = {"framework": "Megatron-Bridge", "recompute": "", "precision": "bf16", "gpus_per_node": "4"}
+    plain, grace = (
+        [
+            [path for path, config in tree.configs if (config.memory or {}).get("activation") == Memory(offload=True)]
+            for tree in case_of(parse_runs(table({**changes, "gpu": gpu}), "t")[0]).trees
+        ]
+        for gpu in ("B200-SXM", "GB200")
+    )
+    assert grace[1:4] == [["layers.0-1"], ["layers.0-3"], ["layers.0-5"]]
+    assert [*grace[:1], *grace[4:]] == plain == [[]] * len(plain)
 
 
 def test_a_head_that_is_a_layer_runs_again_with_the_layers() -> None:
