@@ -38,6 +38,8 @@ LARGEST = 1.2
 ALONE: Mapping[str, Mapping[str, Any]] = {
     "vtrain_single_h1024": {"profile": "megatron-deepspeed, op_s=1.2e-5"},
     "aleph_30": {"gpu_Gbps": None},
+    "internevo_zero1": {"profile": "internevo, norm=tuned", "recomputes_norms": False},
+    "internevo_flops": {"profile": "internevo, norm=tuned", "recomputes_norms": False},
 }
 
 

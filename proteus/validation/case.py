@@ -15,7 +15,7 @@ from proteus.validation.architecture import model_of, spec_of
 from proteus.validation.classic import classic_case
 from proteus.validation.frameworks import framework_of
 from proteus.validation.machines import cluster_of
-from proteus.validation.recompute import recompute_alternate, recompute_cheap
+from proteus.validation.recompute import recompute_alternate, recompute_cheap, recompute_norms
 from proteus.validation.runs import Run
 from proteus.validation.strategy import recipe_of
 
@@ -73,6 +73,8 @@ def case_of(run: Run) -> Case:
         tree = tree.set("head.loss", partition={"vocab": ()})
     if framework.recomputes_head and recipe["recompute"] == "full":
         tree = tree.set("head.final_norm", recompute="full").set("head.head", recompute="full")
+    if framework.recomputes_norms and recipe["recompute"] == "none":
+        tree = recompute_norms(tree)
     trees: tuple[StrategyTree, ...] = (tree,)
     if besides == "alternate":
         trees = (recompute_alternate(tree),)

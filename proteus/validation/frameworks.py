@@ -45,6 +45,8 @@ class Framework:
         The loss is computed on the whole vocabulary by every tensor rank.
     recomputes_head
         The projection to the vocabulary is a layer, run again like all others.
+    recomputes_norms
+        Norms are run again in the backward even where nothing else is.
     gpu_Gbps
         Network of one GPU of the machines that the framework's published runs
         used [Gb/s], for runs that do not say.
@@ -79,6 +81,7 @@ class Framework:
     pipeline_cut: Literal["layers", "light last", "modules"] = "layers"
     gathers_logits: bool = False
     recomputes_head: bool = False
+    recomputes_norms: bool = False
     gpu_Gbps: float | None = None
     lora: int | None = None
     lora_targets: tuple[str, ...] = ()

@@ -8,7 +8,8 @@ from proteus.model.graph import Block, Op, OpKind
 from proteus.strategy import StrategyTree
 
 #: ops that cost little to run again (Megatron-Core's recompute_modules layernorm, mlp_act, moe_act)
-_CHEAP = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.ACTIVATION, OpKind.DROPOUT)
+_NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM)
+_CHEAP = (*_NORMS, OpKind.ACTIVATION, OpKind.DROPOUT)
 #: share of the products of a layer that torchtitan's per-op policy runs again: every second one
 #: (torchtitan distributed/activation_checkpoint.py, ``_get_custom_policy``)
 ALTERNATE = 2
@@ -17,6 +18,11 @@ ALTERNATE = 2
 def recompute_cheap(tree: StrategyTree) -> StrategyTree:
     """Norms and activations are run again in the backward."""
     return _set(tree, lambda block, op: op.kind in _CHEAP)
+
+
+def recompute_norms(tree: StrategyTree) -> StrategyTree:
+    """Norms are run again in the backward, whatever else is."""
+    return _set(tree, lambda block, op: op.kind in _NORMS)
 
 
 def recompute_alternate(tree: StrategyTree) -> StrategyTree:

@@ -62,6 +62,14 @@ def test_recompute_as_needed_starts_with_none() -> None:
     assert any(config.recompute == "full" for _, config in trees[-1].configs)
 
 
+def test_norms_that_always_run_again() -> None:
+    for recompute, expected in (("none", ["layers.*.attention.norm", "layers.*.mlp.norm"]), ("full", ["layers"])):
+        changes = {"framework": "InternEvo", "recompute": recompute, "precision": "bf16"}
+        (run,) = parse_runs(table(changes), "t")
+        again = [path for path, config in case_of(run).tree.configs if config.recompute == "full"]
+        assert again == expected
+
+
 def test_activations_go_to_a_grace_cpu_before_layers_run_again() -> None:
     changes = {"framework": "Megatron-Bridge", "recompute": "", "precision": "bf16", "gpus_per_node": "4"}
     plain, grace = (
