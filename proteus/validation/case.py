@@ -26,22 +26,21 @@ class Case:
 
     Parameters
     ----------
-    trees
-        The strategy, and after it those that need less memory, for a
-        framework that recomputes as little as fits and a run that does not
-        say how much: the first that fits is meant.
+    tree
+        The strategy.
+    savings
+        Ways to need less memory, each a row of strategies that need less and
+        less, for a framework that does as little as fits and a run that does
+        not say what: of the first of each way that fits, the fastest is meant.
     assumed
         What the run did not say, and what stands in for it.
     """
 
     run: Run
-    trees: tuple[StrategyTree, ...]
+    tree: StrategyTree
+    savings: tuple[tuple[StrategyTree, ...], ...] = ()
     cluster: Cluster
     assumed: tuple[str, ...]
-
-    @property
-    def tree(self) -> StrategyTree:
-        return self.trees[0]
 
 
 def case_of(run: Run) -> Case:
@@ -57,7 +56,7 @@ def case_of(run: Run) -> Case:
     cluster = cluster_of(run, assumed, framework.gpu_Gbps)
     if run.kind == "classic":
         tree = classic_case(run, cluster, assumed)
-        return Case(run=run, trees=(tree,), cluster=cluster, assumed=tuple(assumed))
+        return Case(run=run, tree=tree, cluster=cluster, assumed=tuple(assumed))
     recipe, besides = recipe_of(run, framework, assumed)
     spec = spec_of(
         run,
@@ -75,13 +74,14 @@ def case_of(run: Run) -> Case:
         tree = tree.set("head.final_norm", recompute="full").set("head.head", recompute="full")
     if framework.recomputes_norms and recipe["recompute"] == "none":
         tree = recompute_norms(tree)
-    trees: tuple[StrategyTree, ...] = (tree,)
+    savings: tuple[tuple[StrategyTree, ...], ...] = ()
     if besides == "alternate":
-        trees = (recompute_alternate(tree),)
+        tree = recompute_alternate(tree)
     elif besides == "as needed":
-        offloaded = _with_offloaded_layers(tree) if cluster.gpu().c2c_Bps else ()
-        trees = (tree, *offloaded, recompute_cheap(tree), *_with_recomputed_layers(tree, recipe))
-    return Case(run=run, trees=trees, cluster=cluster, assumed=tuple(assumed))
+        savings = ((recompute_cheap(tree), *_with_recomputed_layers(tree, recipe)),)
+        if cluster.gpu().c2c_Bps:
+            savings += (tuple(_with_offloaded_layers(tree)),)
+    return Case(run=run, tree=tree, savings=savings, cluster=cluster, assumed=tuple(assumed))
 
 
 #: shares of the layers that "as needed" tries to offload, then to recompute, in this order
@@ -92,8 +92,7 @@ _AT_HOST = Memory(offload=True)
 def _with_offloaded_layers(tree: StrategyTree) -> Iterator[StrategyTree]:
     """Trees that keep the activations of more and more layers in the memory of a Grace CPU.
 
-    Megatron-Bridge's recipes do so rather than run layers again where GPUs
-    have one (``cpu_offloading_num_layers`` of llama3_workload_base_configs.py).
+    As recipes of Megatron-Bridge do (``cpu_offloading_num_layers`` of llama3_workload_base_configs.py).
     """
     block = max(tree.model.blocks, key=lambda block: block.count)
     for number in dict.fromkeys(math.ceil(share * block.count) for share in _SHARES):

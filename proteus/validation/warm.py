@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from proteus.validation.calibrate import NOISE, PRIOR, Constants, calibrate
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
-from proteus.validation.score import Options, Score, first_that_fits
+from proteus.validation.score import Options, Score, fastest_that_fits
 from proteus.validation.validate import Tell, score_all
 
 #: what is compared by its ratio: twice as much is a distance of 1
@@ -76,7 +76,7 @@ def learn(run: Run, noise: float = NOISE) -> Constants:
     """The constants that one run asks for."""
     assert run.step_time_s is not None
     case = case_of(run)
-    return calibrate(case.cluster, [(first_that_fits(case).tree, run.step_time_s)], noise=noise)
+    return calibrate(case.cluster, [(fastest_that_fits(case).tree, run.step_time_s)], noise=noise)
 
 
 def warm_tasks(runs: Sequence[Run], cold: Sequence[Score], options: Options) -> list[tuple[Run, Options]]:
