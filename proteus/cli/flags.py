@@ -29,6 +29,7 @@ CHOICES = {
     "schedule": "pipeline schedule: gpipe, 1f1b, interleaved, ...",
     "context": "how context parallelism meets attention: all_gather, ring or all_to_all",
     "recompute": "activation recomputation: none, selective or full",
+    "lora_base": "frozen weights beside adapters: exact or nf4 (QLoRA)",
     "precision": "compute precision: fp32, tf32, fp16, bf16, fp8, fp8-rowwise or nvfp4",
     "optimizer": "optimizer: sgd or adam",
     "profile": "framework profile: megatron, torch-eager, ...",
@@ -133,7 +134,7 @@ def add_strategy_flags(parser: argparse.ArgumentParser, *, needs_cluster: bool =
         group.add_argument(f"--{name.replace('_', '-')}", dest=name, type=positive, metavar="N", help=meaning)
     group.add_argument("--zero", type=int, metavar="N", help="ZeRO stage: 0, 1, 2 or 3")
     for name, meaning in CHOICES.items():
-        group.add_argument(f"--{name}", dest=name, metavar="NAME", help=meaning)
+        group.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="NAME", help=meaning)
     group.add_argument("--layers-per-stage", type=numbers, metavar="N,N,...", help="layers of each pipeline stage")
     group.add_argument(
         "--offload", type=words, metavar="KIND,...", help="kept on the host: optimizer, parameter, activation"

@@ -44,7 +44,7 @@ from proteus.mesh import Mesh
 from proteus.model.graph import Block, Op, OpKind, Tensor
 from proteus.placement import Replicate, Shard
 from proteus.strategy.config import NodeConfig
-from proteus.strategy.frozen import trained_parameters
+from proteus.strategy.frozen import quantised_parameters, trained_parameters
 from proteus.units import DTYPE_BYTES
 
 #: ops whose backward needs none of their inputs
@@ -417,13 +417,15 @@ class _Builder:
 
     def program(self, fused_attention: bool) -> BlockProgram:
         parameters = []
+        quantised = quantised_parameters(self.block, self.configs)
         for name, value in self.parameter.items():
             layout = self.values[value].layout
             gradient, grad_layout = -1, layout
             if name in self.grads:
                 gradient = self.add(self.grads[name], self.block.ops[-1])
                 grad_layout = self.values[gradient].layout
-            parameters.append(Parameter(name, value, gradient, layout, grad_layout, self.tensor(name).tied_to))
+            tied_to = self.tensor(name).tied_to
+            parameters.append(Parameter(name, value, gradient, layout, grad_layout, tied_to, name in quantised))
         return BlockProgram(
             block=self.block,
             mesh=self.mesh,

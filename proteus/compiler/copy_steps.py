@@ -141,7 +141,9 @@ class CopyPlanner:
         for move, numel in copy_moves(link, has_gathers=has_gathers, has_reductions=has_reductions, apart=apart):
             # FSDP gathers in the compute precision whatever the master copy is
             gathers = move.kind == "all_gather"
-            size = numel * (self.precision.activation_bytes if gathers else self.precision.reduce_bytes)
+            size = numel * self.precision.reduce_bytes
+            if gathers:
+                size = sum(state.stored_bytes(self.precision.activation_bytes) for *_, state in move.items)
             what = (
                 ("parameter", f"all_gather parameters of {name}")
                 if gathers

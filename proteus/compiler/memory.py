@@ -236,7 +236,7 @@ def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precisio
     kept, transient = kept + more_kept, transient + more_transient
     gathered = 0.0
     if has_gathers:
-        gathered = sum(s.numel * precision.activation_bytes for s in states(link) if s.kept["parameter"])
+        gathered = sum(s.stored_bytes(precision.activation_bytes) for s in states(link) if s.kept["parameter"])
         gathered += parameter_bytes(link, precision)
     return PhaseParts(kept, transient, gathered, activation_bytes(link))
 
@@ -306,7 +306,9 @@ def static_memory(chunks: Iterable[Chunk], training: Training, precision: Precis
                     continue
                 numel = state.numel * link.count
                 own = {
-                    "parameter": numel * precision.param_bytes / mesh.degree(state.kept["parameter"]),
+                    "parameter": state.stored_bytes(precision.param_bytes)
+                    * link.count
+                    / mesh.degree(state.kept["parameter"]),
                     "gradient": numel * precision.grad_bytes / mesh.degree(state.kept["gradient"]),
                     "optimizer": numel
                     * precision.state_bytes(training.optimizer)

@@ -55,7 +55,7 @@ def parameter_bytes(link: Link, precision: Precision) -> float:
     """Parameters of one copy that come from the host before each use, on one rank."""
     mesh = link.program.mesh
     return sum(
-        s.numel * precision.param_bytes / mesh.degree(s.kept["parameter"])
+        s.stored_bytes(precision.param_bytes) / mesh.degree(s.kept["parameter"])
         for s in states(link)
         if "parameter" in s.offloaded
     )

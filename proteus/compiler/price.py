@@ -13,10 +13,20 @@ from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruct
 from proteus.costs.lower import works
 from proteus.costs.ops import Calibration, OpCosts
 from proteus.costs.overlap import ComputeClass, compute_class
-from proteus.costs.precision import Precision
+from proteus.costs.passes import stream
+from proteus.costs.precision import NF4_BYTES, Precision
 from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Family, Phase, Work
 from proteus.identity import Same
+
+
+def local_numel(program: BlockProgram, value: int, coordinate: tuple[int, ...]) -> int:
+    """Elements of a value on the rank at `coordinate`."""
+    layout = program.values[value].layout
+    return math.prod(
+        local_chunk(dim, program.sizes[dim], layout, program.mesh, coordinate)[1] for dim in program.dims(value)
+    )
+
 
 #: the phase of an op that an instruction carries out
 PHASE_OF = {
@@ -94,16 +104,20 @@ class Pricer:
                 sizes = op_sizes(program, instruction.op, instruction.cut, coordinate)
                 if all(sizes.values()):  # where nothing of an uneven cut is left for the rank, nothing runs
                     kernels = works(instruction.op, sizes, PHASE_OF[instruction.phase], self.precision, self.profile)
+                    kernels = (*self.unpacked(program, instruction, coordinate), *kernels)
             case Accumulate():
                 kernels = (self.addition(program, instruction, coordinate),)
         return self.total(kernels)
 
+    def unpacked(self, program: BlockProgram, compute: Compute, coordinate: tuple[int, ...]) -> tuple[Work, ...]:
+        """Weights in 4 bits read and written in the activations' precision, before a product that needs them."""
+        values = {p.value for p in program.parameters if p.is_quantised and p.value in compute.inputs}
+        numel = sum(local_numel(program, value, coordinate) for value in values)
+        moved = numel * (NF4_BYTES + self.precision.activation_bytes)
+        return (stream(moved, kernels=len(values)),) if values else ()
+
     def addition(self, program: BlockProgram, instruction: Accumulate, coordinate: tuple[int, ...]) -> Work:
-        value = program.values[instruction.target]
-        numel = math.prod(
-            local_chunk(dim, program.sizes[dim], value.layout, program.mesh, coordinate)[1]
-            for dim in program.dims(instruction.target)
-        )
+        numel = local_numel(program, instruction.target, coordinate)
         adds = len(instruction.sources) - 1
         moved = 3.0 * adds * numel * self.precision.activation_bytes  # two reads, one write
         return Work(family=Family.MEMORY, bytes=moved, num_kernels=adds, variant=Access.STREAM)

@@ -90,7 +90,8 @@ class Parameter:
 
     `value` is its id in the program; `gradient` that of its (partial)
     gradient, -1 when it has none.  `layout` says how the computation cuts
-    it, `grad_layout` how its gradient comes out of the backward.
+    it, `grad_layout` how its gradient comes out of the backward.  Quantised ones are
+    kept in 4 bits.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Parameter:
     layout: Layout
     grad_layout: Layout
     tied_to: str | None = None
+    is_quantised: bool = False
 
 
 def reads(instruction: Instruction) -> tuple[int, ...]:

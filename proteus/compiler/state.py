@@ -26,6 +26,7 @@ from typing import Literal, TypeVar
 from proteus.compiler.chain import Link
 from proteus.compiler.layout import Layout
 from proteus.compiler.program import BlockProgram, Parameter
+from proteus.costs.precision import NF4_BYTES
 from proteus.errors import StrategyError
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
@@ -57,6 +58,10 @@ class ParameterState:
     data_axes: tuple[str, ...]
     kept: Mapping[TensorRole, tuple[str, ...]]
     offloaded: frozenset[TensorRole]
+
+    def stored_bytes(self, element_bytes: float) -> float:
+        """Bytes of the local parameter, at `element_bytes` unless it is quantised."""
+        return self.numel * (NF4_BYTES if self.parameter.is_quantised else element_bytes)
 
     def parts(self, role: TensorRole, mesh: Mesh) -> int:
         return mesh.degree(self.kept[role])

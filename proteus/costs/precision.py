@@ -101,6 +101,9 @@ class Precision:
 
 #: an element of NVFP4: four bits, and a scale of eight bits for every 16 elements (NVIDIA, arXiv 2509.25149, section 2)
 NVFP4_BYTES = 0.5 + 1.0 / 16.0
+#: a frozen weight in NF4: four bits, an 8-bit scale for every 64, a 32-bit one for every 256 of those (QLoRA, Dettmers
+#: et al., arXiv 2305.14314, section 3)
+NF4_BYTES = 0.5 + 1.0 / 64.0 + 4.0 / (64.0 * 256.0)
 #: moments that an optimizer keeps per parameter
 _MOMENTS = {"sgd": 1, "adam": 2, "adamw": 2, "lamb": 2, "sgd-plain": 0}
 

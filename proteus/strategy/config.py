@@ -17,6 +17,9 @@ TensorRole = Literal["parameter", "gradient", "optimizer", "activation"]
 TENSOR_ROLES: tuple[TensorRole, ...] = ("parameter", "gradient", "optimizer", "activation")
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
+Frozen = bool | Literal["nf4"]
+#: what a node can say of training its parameters, in words
+FREEZING: Mapping[Frozen, str] = {True: "frozen", False: "trained", "nf4": "frozen in 4 bits"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +62,16 @@ class NodeConfig:
         How attention meets keys and values that context parallelism cut.
     frozen
         The parameters of the node are not trained: they have no gradient and
-        no optimizer state (``requires_grad=False``).
+        no optimizer state (``requires_grad=False``).  ``nf4`` keeps the
+        weights of its products in 4 bits besides, and brings them to the
+        activations' precision for each use (QLoRA, arXiv 2305.14314).
     """
 
     partition: Mapping[str, tuple[str, ...]] | None = None
     memory: Mapping[TensorRole, Memory] | None = None
     recompute: Recompute | None = None
     exchange: Literal["all_gather", "ring"] | None = None
-    frozen: bool | None = None
+    frozen: Frozen | None = None
 
     def over(self, below: NodeConfig) -> NodeConfig:
         """This config where it speaks, `below` where it is silent."""
@@ -103,7 +108,7 @@ class NodeConfig:
         if self.exchange:
             parts.append(f"exchange={self.exchange}")
         if self.frozen is not None:
-            parts.append("frozen" if self.frozen else "trained")
+            parts.append(FREEZING[self.frozen])
         return " ".join(parts) or "-"
 
 

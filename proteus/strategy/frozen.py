@@ -39,6 +39,17 @@ def trained_parameters(block: Block, configs: Mapping[str, NodeConfig]) -> froze
     return frozenset(p.name for p in block.parameters() if p.dtype not in _COUNTED and not frozen.get(p.name, False))
 
 
+def quantised_parameters(block: Block, configs: Mapping[str, NodeConfig]) -> frozenset[str]:
+    """Names of the weights of products that are kept in 4 bits: those of frozen products alone."""
+    return frozenset(
+        operand.tensor
+        for op in block.ops
+        if op.kind is OpKind.LINEAR and configs[op.name].frozen == "nf4"
+        for operand in op.inputs[1 : 1 + len(op.outputs)]
+        if block.tensors[operand.tensor].kind == "parameter"
+    )
+
+
 def frozen_paths(tree: StrategyTree) -> frozenset[str]:
     """Full paths of the parameters that are not trained, by their owner."""
     return frozenset(

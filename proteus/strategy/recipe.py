@@ -35,6 +35,8 @@ TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
 EXPERT_DIM = "expert_ffn"
 #: Megatron-LM's make_vocab_size_divisible_by
 VOCAB_MULTIPLE = 128
+#: how the weights beside adapters are kept
+LORA_BASES = ("exact", "nf4")
 #: how context parallelism meets attention
 CONTEXTS = ("all_gather", "ring", "all_to_all")
 #: what ZeRO stage n cuts over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
@@ -77,6 +79,7 @@ def parallelize(
     lora: int | None = None,
     lora_targets: Iterable[str] = (),
     lora_dropout: float = 0.0,
+    lora_base: Literal["exact", "nf4"] = "exact",
     freeze: Iterable[str] = (),
 ) -> StrategyTree:
     """A new tree with the configs of a usual recipe; configs set before are dropped.
@@ -122,6 +125,8 @@ def parallelize(
         outputs (``attention.qkv.q``); all of the layers when not given.
     lora_dropout
         Rate of the dropout before an adapter.
+    lora_base
+        ``nf4`` keeps the frozen products of the layers in 4 bits (QLoRA).
     freeze
         Nodes whose parameters are not trained, such as ``embedding`` or ``layers.0-11``.
 
@@ -217,8 +222,15 @@ def parallelize(
         if role in ZERO_ROLES[zero] or role in set(offload)
     }
     new = new.set("", partition=partition, memory=memory or None, recompute="none")
+    if lora_base not in LORA_BASES:
+        raise StrategyError(unknown("lora_base", lora_base, LORA_BASES))
+    if lora_base != "exact" and model.lora is None:
+        raise StrategyError(f"lora_base={lora_base!r} says nothing without lora; give the rank of the adapters")
     if model.lora is not None:
         new = new.set("", frozen=True)
+        for block in model.blocks if lora_base == "nf4" else ():
+            if block.indexed:  # never the embedding or the head
+                new = new.set(block.name, frozen="nf4")
         for selector in _adapters(model):
             new = new.set(selector, frozen=False)
     for selector in freeze:

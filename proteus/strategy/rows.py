@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from proteus.model.graph import Op
-from proteus.strategy.config import NodeConfig
+from proteus.strategy.config import FREEZING, NodeConfig
 from proteus.strategy.select import match_block
 from proteus.strategy.tree import BlockRun, StrategyTree, TreeRow
 
@@ -111,7 +111,7 @@ def _badges(config: NodeConfig) -> tuple[str, ...]:
     if config.exchange:
         found.append(config.exchange)
     if config.frozen is not None:
-        found.append("frozen" if config.frozen else "trained")
+        found.append(FREEZING[config.frozen])
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ from proteus.errors import StrategyError, context
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
-from proteus.strategy.config import RECOMPUTES, Memory, NodeConfig, ScheduleConfig, Stage, Training
+from proteus.strategy.config import RECOMPUTES, Frozen, Memory, NodeConfig, ScheduleConfig, Stage, Training
 from proteus.strategy.select import check_selector, match_block, segments_of
 
 RowKind = Literal["model", "stage", "block", "module", "op"]
@@ -247,7 +247,7 @@ class StrategyTree:
         memory: Mapping[str, Memory] | None = None,
         recompute: str | None = None,
         exchange: str | None = None,
-        frozen: bool | None = None,
+        frozen: Frozen | None = None,
     ) -> StrategyTree:
         """Give the nodes named by `selector` a config, on top of what they said.
 
@@ -264,8 +264,8 @@ class StrategyTree:
         exchange
             all_gather or ring, where attention is cut along ``seq``.
         frozen
-            True leaves the parameters of the node untrained, False trains
-            them below a node that is frozen.
+            True leaves the parameters of the node untrained, ``nf4`` keeps
+            them in 4 bits besides, False trains them below a frozen node.
 
         Raises
         ------
@@ -280,8 +280,8 @@ class StrategyTree:
                 raise StrategyError(f"recompute={recompute!r}; choose from {', '.join(RECOMPUTES)}")
             if exchange not in (None, "all_gather", "ring"):
                 raise StrategyError(f"exchange={exchange!r}; choose from all_gather, ring")
-            if frozen not in (None, True, False):
-                raise StrategyError(f"frozen={frozen!r}; it is True or False")
+            if frozen is not None and not isinstance(frozen, bool) and frozen != "nf4":
+                raise StrategyError(f"frozen={frozen!r}; it is True, False or 'nf4'")
             new = NodeConfig(
                 partition=cut,
                 memory=memory,  # type: ignore[arg-type]

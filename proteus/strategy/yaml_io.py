@@ -270,8 +270,8 @@ class _Reader:
         self.only(row, _NODE, path)
         found: dict[str, Any] = {key: row[key] for key in ("recompute", "exchange") if row.get(key) is not None}
         if row.get("frozen") is not None:
-            if not isinstance(row["frozen"], bool):
-                raise self.fail((*path, "frozen"), f"expected true or false, found {row['frozen']!r}")
+            if not isinstance(row["frozen"], bool) and row["frozen"] != "nf4":
+                raise self.fail((*path, "frozen"), f"expected true, false or nf4, found {row['frozen']!r}")
             found["frozen"] = row["frozen"]
         if row.get("partition") is not None:
             at = (*path, "partition")

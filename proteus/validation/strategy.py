@@ -21,6 +21,8 @@ _PRECISIONS = {
     "mxfp8": "fp8",
     "nvfp4": "nvfp4",
 }
+#: torchtune modules/loss/ce_chunked_output_loss.py: an eighth of the logits at a time is cast to fp32 and derived
+CHUNKED_LOSS = "in_place"
 #: attention kernels as tables write them, longest first
 _ATTENTION = (
     ("flash_attention3", "flash3"),
@@ -94,6 +96,8 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
             "expert_s": "0",
             "uneven_products": "1",
         }
+    if "chunked ce" in run.notes:
+        changes["loss"] = CHUNKED_LOSS
     if "rms kernel" in run.attention:
         changes["norm"] = "tuned"
     if run.overlap.startswith("async tp"):
@@ -213,14 +217,13 @@ def lora_of(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any
     Raises
     ------
     StrategyError
-        A quantised base, or a framework whose recipe for adapters is not known.
+        A framework whose recipe for adapters is not known.
     """
-    if "qlora" in run.notes:
-        raise StrategyError("frozen weights are quantised to 4 bits (QLoRA), which has no cost model")
     if framework.lora is None:
         raise StrategyError(f"the adapters of {framework.name} are not known; their rank and places are not stated")
     assumed.append(f"adapters of rank {framework.lora} on {', '.join(framework.lora_targets) or 'every product'}")
-    return {"lora": framework.lora, "lora_targets": framework.lora_targets}
+    base = "nf4" if "qlora" in run.notes else "exact"
+    return {"lora": framework.lora, "lora_targets": framework.lora_targets, "lora_base": base}
 
 
 def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:

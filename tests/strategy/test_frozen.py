@@ -6,7 +6,7 @@ import pytest
 
 import proteus as pt
 from proteus.strategy import StrategyTree
-from proteus.strategy.frozen import frozen_paths, trained_parameters, training_flop
+from proteus.strategy.frozen import frozen_paths, quantised_parameters, trained_parameters, training_flop
 
 MODEL = pt.models.load("tiny-llama", layers=3, seq=8)
 TREE = StrategyTree(MODEL).parallelize(global_batch=2)
@@ -79,8 +79,19 @@ def test_the_tree_shows_and_keeps_it() -> None:
 
 @pytest.mark.parametrize("value", ["sometimes", 2])
 def test_frozen_is_true_or_false(value: object) -> None:
-    with pytest.raises(pt.StrategyError, match="True or False"):
+    with pytest.raises(pt.StrategyError, match="True, False or 'nf4'"):
         TREE.set("embedding", frozen=value)  # type: ignore[arg-type]
     text = TREE.set("embedding", frozen=True).to_yaml().replace("frozen: true", f"frozen: {value}")
-    with pytest.raises(pt.InputError, match=r"nodes\.embedding\.frozen: expected true or false"):
+    with pytest.raises(pt.InputError, match=r"nodes\.embedding\.frozen: expected true, false or nf4"):
         StrategyTree.from_yaml(text, model=MODEL)
+
+
+def test_four_bits_are_for_weights_of_frozen_products() -> None:
+    tree = TREE.set("layers.*", frozen="nf4").set("layers.*.mlp.fc2", frozen=False)
+    run = tree.runs()[1]
+    assert quantised_parameters(run.block, run.configs) == {
+        "attention.qkv.weight.q", "attention.qkv.weight.kv", "attention.proj.weight", "mlp.gate_up.weight"
+    }  # fmt: skip
+    assert "layers.0.attention.norm.weight" in frozen_paths(tree)
+    assert StrategyTree.from_yaml(tree.to_yaml(), model=MODEL) == tree
+    assert {row.path: row.badges for row in tree.rows()}["layers.0-2.attention.proj"] == ("frozen in 4 bits",)

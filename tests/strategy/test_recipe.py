@@ -166,3 +166,13 @@ def test_adapters_survive_a_file() -> None:
     bad = tree.to_yaml().replace("rank: 16", "rank: many")
     with pytest.raises(pt.InputError, match=r"lora\.rank: expected a whole number"):
         StrategyTree.from_yaml(bad)
+
+
+def test_a_base_in_four_bits() -> None:
+    tree = load("llama3-8b", lora=16, lora_base="nf4")
+    said = {path: config.frozen for path, config in tree.configs if config.frozen is not None and "lora" not in path}
+    assert said == {"": True, "layers": "nf4"}
+    with pytest.raises(StrategyError, match="give the rank"):
+        load("llama3-8b", lora_base="nf4")
+    with pytest.raises(StrategyError, match="nf4"):
+        load("llama3-8b", lora=16, lora_base="nf5")

@@ -149,10 +149,19 @@ def test_adapters_are_those_of_the_framework() -> None:
     assert "lora" not in recipe(task="sft", framework="NeMo")[0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [({"notes": "QLoRA", "framework": "torchtune"}, "QLoRA"), ({"framework": "vtrain"}, "not stated")],
-)
-def test_adapters_that_cannot_be_said(changes: dict[str, str], says: str) -> None:
-    with pytest.raises(StrategyError, match=says):
-        recipe(task="lora", **changes)
+def test_adapters_that_cannot_be_said() -> None:
+    with pytest.raises(StrategyError, match="not stated"):
+        recipe(task="lora", framework="vtrain")
+
+
+def test_a_base_is_quantised_where_the_run_says_so() -> None:
+    assert recipe(task="lora", framework="torchtune", notes="QLoRA")[0]["lora_base"] == "nf4"
+    assert recipe(task="lora", framework="torchtune", notes="LoRA")[0]["lora_base"] == "exact"
+
+
+def test_a_loss_in_chunks_keeps_the_logits_alone() -> None:
+    plain, chunked = (
+        recipe(framework="torchtune", notes=f"compile{more}")[0]["profile"] for more in ("", " +chunked CE")
+    )
+    assert (profiles.load(str(plain)).loss, profiles.load(str(chunked)).loss) == ("softmax", "in_place")
+    assert profiles.load(str(recipe(task="lora", framework="torchtune")[0]["profile"])).loss == "in_place"

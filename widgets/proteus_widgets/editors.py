@@ -12,7 +12,7 @@ from proteus.errors import StrategyError
 from proteus.model.graph import Op, Role
 from proteus.strategy import Memory, NodeConfig, StrategyTree, TreeRow
 from proteus.strategy.axes import copy_axes
-from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES
+from proteus.strategy.config import FREEZING, RECOMPUTES, TENSOR_ROLES
 from proteus.strategy.select import match_block
 
 INHERIT = ""
@@ -57,10 +57,6 @@ def _partition_editor(tree: StrategyTree, dim: str, op: Op, own: NodeConfig, eff
     return {"field": f"partition.{dim}", "label": dim, "value": value, "options": options}
 
 
-#: what an editor calls parameters that are not trained, and those that are
-_FREEZING = {True: "frozen", False: "trained"}
-
-
 def _memory_editor(tree: StrategyTree, role: str, own: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
     says = (own.memory or {}).get(role)  # type: ignore[call-overload]
     inherited = (effective.memory or {}).get(role, Memory())  # type: ignore[call-overload]
@@ -96,9 +92,9 @@ def editors(tree: StrategyTree, row: TreeRow, own: NodeConfig) -> list[dict[str,
     found.append({"field": "recompute", "label": "recompute", "value": own.recompute or INHERIT, "options": recompute})
     if any(op.kind.value in ("linear", "embedding", "conv2d", "embedding_bag") for op in ops_at(tree, row.path)):
         found += [_memory_editor(tree, role, own, effective) for role in TENSOR_ROLES if role != "activation"]
-        says = INHERIT if own.frozen is None else _FREEZING[own.frozen]
-        options = [{"value": INHERIT, "label": f"as inherited ({_FREEZING[bool(effective.frozen)]})"}]
-        options += [{"value": name, "label": name} for name in _FREEZING.values()]
+        says = INHERIT if own.frozen is None else FREEZING[own.frozen]
+        options = [{"value": INHERIT, "label": f"as inherited ({FREEZING[effective.frozen or False]})"}]
+        options += [{"value": name, "label": name} for name in FREEZING.values()]
         found.append({"field": "frozen", "label": "weights", "value": says, "options": options})
     return found
 
@@ -164,6 +160,6 @@ def edited(own: NodeConfig, field: str, value: Any) -> NodeConfig:
                 memory[part] = _memory_of(text)  # type: ignore[index]
             return replace(own, memory=memory or None)
         case "frozen":
-            return replace(own, frozen=None if text == INHERIT else text == _FREEZING[True])
+            return replace(own, frozen={name: said for said, name in FREEZING.items()}.get(text))
         case _:
             raise StrategyError(f"a node has no field {field!r}; fields: recompute, frozen, partition.DIM, memory.ROLE")
