@@ -74,10 +74,12 @@ def fit(key: Key, data: list[Samples]) -> tuple[dict[str, np.ndarray], dict[str,
 def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | None:
     """The curve that the library would use for `key` where it has none."""
     family, chip, dtype = key
-    for other in curves.chain(chip):
-        for name in curves.keys_for(dtype):
-            if (family, other, name) in fits:
-                return (family, other, name), fits[family, other, name]
+    for other, name in curves.places(chip, dtype):
+        params = fits.get((family, other, name))
+        if params is not None and family == "conv" and name != dtype:
+            params = np.array(curves.with_products(tuple(params), other, dtype))
+        if params is not None:
+            return (family, other, name), params
     return None
 
 

@@ -45,7 +45,7 @@ def _many(
     """`function` over the rows of a matrix of arguments, compiled."""
     # the curves call small functions of their own package: compile those too
     helpers = {"gemm_time_s": numba.njit(gemm_time_s), "out_size": numba.njit(out_size)}
-    own = FunctionType(function.__code__, {**function.__globals__, **helpers})
+    own = FunctionType(function.__code__, {**function.__globals__, **helpers}, argdefs=function.__defaults__)
     compiled = numba.njit(own)
     names = [f"a[i, {j}]" for j in range(num_args)] + [f"p[{j}]" for j in range(num_params)]
     lines = ["def many(a, p):", " out = np.empty(len(a))", " for i in range(len(a)):"]
@@ -95,12 +95,13 @@ GEMM_BOUNDS = {
 CONV_BOUNDS = {
     **GEMM_BOUNDS,
     "reread": (1.5, 1.0, 6.0),
-    "fused": (0.7, 0.4, 1.0),
+    "fused": (0.9, 0.4, 1.5),
     "transform": (1.0, 0.3, 4.0),
-    "stride_waste": (0.5, 0.01, 1.0),
-    "wide_stride_waste": (0.2, 0.01, 1.0),
+    "scatter": (3.0, 0.3, 12.0),
+    "strided_cost": (1.3, 0.8, 4.0),
     "grad_cost": (1.2, 0.8, 3.0),
     "weight_cost": (1.2, 0.8, 3.0),
+    "weight_fill": (300, 30, 3000),
     "padded": (0.4, 0.05, 1.0),
 }
 ATTENTION_BOUNDS = {

@@ -199,7 +199,10 @@ def conv(folder: Path) -> list[Samples]:
         if row.dir == "bwd_data" and row.c_in < 4:
             continue  # images need no gradient, and no network asks for it
         shape = [row.batch, row.c_in, row.h_in, row.w_in, row.c_out, row.kh, row.kw, *stride[:2], *pad[:2], 1.0]
-        args = [*map(float, shape), direction[row.dir], float(dtype != "fp32"), BYTES[dtype], *_sheet(gpu, dtype)]
+        peak, memory_Bps, sms = _sheet(gpu, dtype)
+        memory_Bps *= curves.find("memory", "stream", gpu.name, gpu.generation).params[0]
+        sheet = [peak, memory_Bps, sms]
+        args = [*map(float, shape), direction[row.dir], float(dtype != "fp32"), BYTES[dtype], *sheet]
         found.append(_row(gpu, dtype, row.source, row.time_us * 1e-6, args, row.dir))
     return _grouped("conv", pd.DataFrame(found))
 

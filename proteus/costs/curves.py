@@ -21,6 +21,9 @@ from proteus.costs.gemm import TILES, GemmCurve
 from proteus.costs.residuals import Spread
 from proteus.units import GB
 
+#: the dtype whose products tensor cores do not make
+VECTOR = "fp32"
+
 
 class HasGeneration(Protocol):
     """Anything that has the generation of a GPU."""
@@ -73,13 +76,34 @@ def chip_of(gpu_name: str, generation: str) -> tuple[str, bool]:
 
 
 def chain(chip: str) -> Iterator[str]:
-    """The chip, its fallback, and so on; every chip once."""
+    """The chip, its fallbacks, theirs, and so on; every chip once.
+
+    >>> list(chain("cdna2"))
+    ['cdna2', 'cdna1', 'ga100', 'gv100']
+    """
     seen: list[str] = []
-    chips = _table("chips")["chips"]
-    while chip not in seen:
-        seen.append(chip)
-        yield chip
-        chip = chips[chip]["fallback"]
+    chips, todo = _table("chips")["chips"], [chip]
+    while todo:
+        chip = todo.pop(0)
+        if chip not in seen:
+            seen.append(chip)
+            yield chip
+            todo += chips[chip]["fallback"]
+
+
+def places(chip: str, key: str) -> Iterator[tuple[str, str]]:
+    """Where a curve of that dtype or variant is looked for: chip and key, best first.
+
+    Products outside tensor cores are more like those of another chip than
+    like those in the tensor cores of their own.
+
+    >>> list(places("gh100", "fp32"))[:3], list(places("gh100", "half"))[:2]
+    ([('gh100', 'fp32'), ('ga100', 'fp32'), ('gv100', 'fp32')], [('gh100', 'half'), ('gh100', 'tf32')])
+    """
+    names = keys_for(key)
+    if names[0] == VECTOR:
+        yield from ((other, VECTOR) for other in chain(chip))
+    yield from ((other, name) for other in chain(chip) for name in names)
 
 
 def keys_for(key: str) -> tuple[str, ...]:
@@ -100,23 +124,34 @@ def find(family: str, key: str, gpu_name: str, generation: str) -> Curve:
     """
     chip, guessed = chip_of(gpu_name, generation)
     table = _table("curves")["curves"]
-    keys = keys_for(key)
-    for other in chain(chip):
-        rows = table.get(other, {}).get(family, {})
-        for name in keys if rows else ():
-            if name not in rows:
-                continue
-            row = rows[name]
-            borrowed = guessed or other != chip or name != keys[0]
-            return Curve(
-                key=name,
-                params=tuple(row["params"].values()),
-                spread=residuals.of_curve(family, keys[0], row["sigma"], is_borrowed=borrowed),
-                source=f"{family} curve {other}/{name}: {row['source']}",
-                chip=other,
-                is_assumed=borrowed,
-            )
+    own = keys_for(key)[0]
+    for other, name in places(chip, key):
+        row = table.get(other, {}).get(family, {}).get(name)
+        if row is None:
+            continue
+        borrowed = guessed or other != chip or name != own
+        params = tuple(row["params"].values())
+        if family == "conv" and name != own:
+            params = with_products(params, other, own)
+        return Curve(
+            key=name,
+            params=params,
+            spread=residuals.of_curve(family, own, row["sigma"], is_borrowed=borrowed),
+            source=f"{family} curve {other}/{name}: {row['source']}",
+            chip=other,
+            is_assumed=borrowed,
+        )
     raise AssertionError(f"no {family} curve for {key} on any chip of the chain of {chip}")
+
+
+def with_products(conv_params: tuple[float, ...], chip: str, key: str) -> tuple[float, ...]:
+    """A convolution's parameters from another dtype, with those of the products of `key` where they are known.
+
+    >>> with_products((0.0,) * 17, "gv100", "half")[:2], with_products((0.0,) * 17, "gp100", "half")[:2]
+    ((1.781, 5.448e-06), (0.0, 0.0))
+    """
+    row = _table("curves")["curves"].get(chip, {}).get("gemm", {}).get(key)
+    return conv_params if row is None else (*row["params"].values(), *conv_params[len(GemmCurve._fields) :])
 
 
 def access(pattern: str) -> tuple[float, float]:

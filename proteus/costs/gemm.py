@@ -86,6 +86,7 @@ def gemm_time_s(
     wave: float,
     sharpness: float,
     split_s: float,
+    tiles: tuple[tuple[int, int], ...] = TILES,
 ) -> float:
     """Time of `batch` products of (m, k) by (k, n) on an idle GPU [s].
 
@@ -100,6 +101,8 @@ def gemm_time_s(
         splits k.
     eff, floor_s, k_fill, tile_cost, memory_eff, wave, sharpness, split_s
         A :class:`GemmCurve`.
+    tiles
+        Output tiles that the library has kernels for.
 
     Notes
     -----
@@ -109,14 +112,14 @@ def gemm_time_s(
     memory_s = traffic_bytes / bandwidth
     sm_flops = peak_flops * eff / num_sms
     best = math.inf
-    for tile_m, tile_n in TILES:
-        tiles = batch * math.ceil(m / tile_m) * math.ceil(n / tile_n)
+    for tile_m, tile_n in tiles:
+        num_tiles = batch * math.ceil(m / tile_m) * math.ceil(n / tile_n)
         tile_rate = sm_flops / (1.0 + tile_cost * (1.0 / tile_m + 1.0 / tile_n))
         depth_s = 2.0 * tile_m * tile_n / tile_rate
         for split in SPLITS:
             if split > max_split:
                 break
-            waves = tiles * split / num_sms
+            waves = num_tiles * split / num_sms
             whole = math.ceil(waves)
             waves = waves + wave * (whole - waves) if waves > 1.0 else 1.0
             compute_s = waves * (k / split + k_fill) * depth_s
@@ -126,6 +129,6 @@ def gemm_time_s(
             ratio = min(compute_s, memory_s) / max(compute_s, memory_s)
             both = max(compute_s, memory_s) * (1.0 + ratio**sharpness) ** (1.0 / sharpness)
             best = min(best, both + extra_s)
-            if tiles * split > 2 * num_sms or k / split < 128:
+            if num_tiles * split > 2 * num_sms or k / split < 128:
                 break  # deeper splits only add traffic
     return floor_s + best

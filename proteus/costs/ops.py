@@ -19,7 +19,7 @@ from proteus.costs import curves
 from proteus.costs.attention import attention_time_s
 from proteus.costs.collective_types import Collective, GroupShape
 from proteus.costs.conv import conv_time_s
-from proteus.costs.curves import Curve
+from proteus.costs.curves import VECTOR, Curve
 from proteus.costs.gemm import GemmCurve, gemm_time_s
 from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
 from proteus.costs.memory import memory_time_s
@@ -126,8 +126,6 @@ class Calibration:
 GEMM_MAX_SPLIT = 32.0
 #: SMs of a GPU whose sheet does not say: those of an A100
 USUAL_NUM_SMS = 108
-#: the dtype whose products tensor cores do not make
-VECTOR = "fp32"
 #: Products in NVFP4 over those in MXFP8, operands quantised before: on B300, whose sheet says 3.1 times, cuBLAS makes
 #: the four products of a layer (hidden 4096, 15,872 tokens) and their gradients 1.90 and, in an older release, 1.95
 #: times as fast (TransformerEngine docs/examples/gemm_profiling, per-layer totals 7.161 / 3.764 and 7.324 / 3.754 ms).
@@ -222,10 +220,11 @@ class OpCosts:
         if 0 in work.shape:
             return curve, 0.0
         peak = self._rate(work.dtype)
-        time_s = gemm_time_s(
-            batch, m, n, k, work.bytes, peak, self.gpu.memory_Bps, self._sms, GEMM_MAX_SPLIT, eff, *rest
-        )
-        return curve, max(time_s, work.flop / peak)  # more power does not lift a board above its sheet
+        params = GemmCurve(eff, *rest)
+        time_s = gemm_time_s(batch, m, n, k, work.bytes, peak, self.gpu.memory_Bps, self._sms, GEMM_MAX_SPLIT, *params)
+        # more power does not lift a board above its sheet; matrix cores for fp32, which its fp32 does not count, do
+        above = 1.0 if curve.is_assumed else max(1.0, curves.large_share(curve.params))
+        return curve, max(time_s, work.flop / (peak * above))
 
     def _attention(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("attention", work.variant or "flash2")
@@ -244,7 +243,9 @@ class OpCosts:
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
         tensor_cores = float(curve.key != VECTOR)
-        args: list[float] = [*work.shape, tensor_cores, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]
+        stream_eff = self._curve("memory", "stream").params[0]
+        memory_Bps = self.gpu.memory_Bps * stream_eff
+        args: list[float] = [*work.shape, tensor_cores, size, peak, memory_Bps, self._sms, eff, *rest]
         time_s = conv_time_s(*args)
         return curve, max(time_s, work.flop / peak) if tensor_cores else time_s  # Winograd saves products
 

@@ -49,6 +49,37 @@ def test_the_gradient_of_a_strided_kernel_costs_more_than_its_forward() -> None:
     assert time_s(256, 28, 512, 1, 2, direction=1) > 1.5 * time_s(256, 28, 512, 1, 2)
 
 
+def test_the_kernel_in_one_piece_computes_whole_patches() -> None:
+    """8 x 16 points of one image: 7 x 7 images cost what 8 x 16 do, more images do not help."""
+    # nothing but Winograd in one kernel, and so slow that only its products count
+    one_kernel = CURVE._replace(transform=1e6, fused=10.0, eff=CURVE.eff / 1000.0)
+    whole = conv_time_s(
+        *map(float, (64, 256, 8, 16, 512, 3, 3, 1, 1, 1, 1, 1, 0)),
+        0.0,
+        4.0,
+        SHEETS["fp32"][0],
+        900e9,
+        80.0,
+        *one_kernel,
+    )
+    assert 0.99 < time_s(256, 7, 512, 3, batch=64, curve=one_kernel) / whole < 1.01
+
+
+def test_a_few_channels_cost_the_strided_gradient_a_whole_tile_of_them() -> None:
+    assert time_s(32, 56, 256, 5, 2, direction=1) > 0.9 * time_s(128, 56, 256, 5, 2, direction=1)
+
+
+def test_the_gradient_of_a_strided_1x1_kernel_writes_the_points_that_it_skips() -> None:
+    written = CURVE._replace(scatter=CURVE.scatter + 1.0)
+    more_s = time_s(256, 56, 128, 1, 2, direction=1, curve=written) - time_s(256, 56, 128, 1, 2, direction=1)
+    assert abs(more_s / (4.0 * 16 * 56 * 56 * 256 / (900e9 * CURVE.memory_eff)) - 1.0) < 1e-6
+
+
+def test_weight_gradients_of_short_batches_fill_their_tiles_in_vain() -> None:
+    short, long = (time_s(512, 7, 2048, 1, batch=batch, direction=2) for batch in (4, 64))
+    assert long / short < 0.75 * 16.0
+
+
 def test_tensor_cores_pad_three_channels() -> None:
     assert time_s(3, 224, 64, 7, 2, dtype="half") > 0.9 * time_s(8, 224, 64, 7, 2, dtype="half")
     assert time_s(8, 224, 64, 7, 2, dtype="half") < time_s(7, 224, 64, 7, 2, dtype="half")

@@ -43,6 +43,17 @@ def test_measured_chips_are_not_assumed_and_others_are() -> None:
     assert OpCosts(gpus.load("l40s")).time(PRODUCT).assumed
 
 
+def test_products_outside_tensor_cores_are_like_those_of_other_chips() -> None:
+    source = OpCosts(gpus.load("h100")).time(gemm(1, 4096, 4096, 4096, "fp32", 4, 4)).source
+    assert "ga100/fp32" in source
+
+
+def test_matrix_cores_make_fp32_products_faster_than_the_vector_rate_of_the_sheet() -> None:
+    product, mi210, mi50 = gemm(1, 8192, 8192, 8192, "fp32", 4, 4), gpus.load("mi210"), gpus.load("mi50")
+    assert product.flop / OpCosts(mi210).time(product).time_s > 1.1 * mi210.peak_flops["fp32"]
+    assert product.flop / OpCosts(mi50).time(product).time_s <= mi50.peak_flops["fp32"] * (1 + 1e-9)
+
+
 def test_newer_is_faster() -> None:
     times = [OpCosts(gpus.load(n)).time(PRODUCT).time_s for n in ("v100", "a100", "h100", "b200")]
     assert times == sorted(times, reverse=True)
