@@ -373,11 +373,15 @@ class Lora:
         (``mlp``) or single outputs (``attention.qkv.q``); empty means all.
     dropout
         Rate of the dropout before an adapter.
+    base
+        ``nf4`` keeps the frozen products of the layers in 4 bits (QLoRA);
+        that changes no op, and a recipe heeds it.
     """
 
     rank: int
     targets: tuple[str, ...] = ()
     dropout: float = 0.0
+    base: Literal["exact", "nf4"] = "exact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ from proteus.model.graph import Block, Dim, Lora, Model, Op, Operand, OpKind, Ro
 
 #: dim of the rank; tensor parallelism leaves it whole unless a config says otherwise
 RANK = "lora_rank"
+#: how the weights beside adapters are kept
+BASES = ("exact", "nf4")
 #: last part of the names of the ops that hold an adapter's parameters
 TRAINED = ("lora_a", "lora_b")
 
@@ -52,6 +54,8 @@ def with_lora(model: Model, lora: Lora) -> Model:
         raise ModelError(f"{model.name}: lora rank {lora.rank}; it is at least 1")
     if not 0.0 <= lora.dropout < 1.0:
         raise ModelError(f"{model.name}: lora dropout {lora.dropout}; it is at least 0 and below 1")
+    if lora.base not in BASES:
+        raise ModelError(f"{model.name}: {unknown('base of adapters', lora.base, BASES)}")
     known = {name for block in base.blocks if block.indexed for op in _products(block) for name in _names(op)}
     for target in lora.targets:
         if not any(_is_under(name, target) for name in known):

@@ -35,8 +35,6 @@ TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
 EXPERT_DIM = "expert_ffn"
 #: Megatron-LM's make_vocab_size_divisible_by
 VOCAB_MULTIPLE = 128
-#: how the weights beside adapters are kept
-LORA_BASES = ("exact", "nf4")
 #: how context parallelism meets attention
 CONTEXTS = ("all_gather", "ring", "all_to_all")
 #: what ZeRO stage n cuts over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
@@ -137,7 +135,7 @@ def parallelize(
     """
     from proteus.strategy.schedule import SCHEDULES, placement
 
-    model = adapted(tree.model, lora, tuple(lora_targets), lora_dropout)
+    model = adapted(tree.model, lora, tuple(lora_targets), lora_dropout, lora_base)
     if schedule == "1f1b" and virtual_stages > 1:
         schedule = "interleaved"  # as Megatron reads virtual stages
     for name, value in {
@@ -222,13 +220,9 @@ def parallelize(
         if role in ZERO_ROLES[zero] or role in set(offload)
     }
     new = new.set("", partition=partition, memory=memory or None, recompute="none")
-    if lora_base not in LORA_BASES:
-        raise StrategyError(unknown("lora_base", lora_base, LORA_BASES))
-    if lora_base != "exact" and model.lora is None:
-        raise StrategyError(f"lora_base={lora_base!r} says nothing without lora; give the rank of the adapters")
     if model.lora is not None:
         new = new.set("", frozen=True)
-        for block in model.blocks if lora_base == "nf4" else ():
+        for block in model.blocks if model.lora.base == "nf4" else ():
             if block.indexed:  # never the embedding or the head
                 new = new.set(block.name, frozen="nf4")
         for selector in _adapters(model):
@@ -259,12 +253,16 @@ def parallelize(
     return _undo_to(new, tree)
 
 
-def adapted(model: Model, rank: int | None, targets: tuple[str, ...], dropout: float) -> Model:
+def adapted(
+    model: Model, rank: int | None, targets: tuple[str, ...], dropout: float, base: Literal["exact", "nf4"]
+) -> Model:
     """The model with the adapters that are asked for; as it is where none are."""
     if rank is not None:
-        return _with_lora(Same(model), Lora(rank=rank, targets=targets, dropout=dropout))
-    if targets or dropout:
-        raise StrategyError("lora_targets and lora_dropout say nothing without lora; give the rank of the adapters")
+        return _with_lora(Same(model), Lora(rank=rank, targets=targets, dropout=dropout, base=base))
+    said = {"lora_targets": targets, "lora_dropout": dropout, "lora_base": base != "exact"}
+    if any(said.values()):
+        first = next(name for name, value in said.items() if value)
+        raise StrategyError(f"{first} says nothing without lora; give the rank of the adapters")
     return model
 
 

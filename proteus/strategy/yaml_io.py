@@ -223,7 +223,7 @@ class _Reader:
 
     def lora(self, value: Any, path: tuple[str, ...]) -> Lora:
         row = self.mapping(value, path)
-        self.only(row, ("rank", "targets", "dropout"), path)
+        self.only(row, ("rank", "targets", "dropout", "base"), path)
         dropout = row.get("dropout", 0.0)
         if isinstance(dropout, bool) or not isinstance(dropout, int | float):
             raise self.fail((*path, "dropout"), f"expected a number, found {dropout!r}")
@@ -231,6 +231,7 @@ class _Reader:
             rank=self.integer(row.get("rank"), (*path, "rank"), 1),
             targets=self.names(row.get("targets", []), (*path, "targets")),
             dropout=float(dropout),
+            base=self.text(row.get("base", "exact"), (*path, "base")),  # type: ignore[arg-type]
         )
 
     def stages(self, value: Any, mesh: Mesh, model: Model) -> tuple[Stage, ...]:

@@ -174,5 +174,8 @@ def test_a_base_in_four_bits() -> None:
     assert said == {"": True, "layers": "nf4"}
     with pytest.raises(StrategyError, match="give the rank"):
         load("llama3-8b", lora_base="nf4")
-    with pytest.raises(StrategyError, match="nf4"):
+    with pytest.raises(pt.ModelError, match="nf4"):
         load("llama3-8b", lora=16, lora_base="nf5")
+    assert StrategyTree.from_yaml(tree.to_yaml()) == tree
+    again = tree.parallelize(dp=2, global_batch=2)  # the base is the model's, as its adapters are
+    assert dict(again.configs)["layers"].frozen == "nf4"
