@@ -21,6 +21,13 @@ def test_a_model_from_a_file_is_not_the_built_in_one_of_its_name() -> None:
     assert model_source(pt.models.load("gpt2")) == "model = pt.models.load('gpt2')"
 
 
+def test_adapters_are_written_out() -> None:
+    model = pt.with_lora(pt.models.load("gpt2"), pt.Lora(rank=4, targets=("mlp",)))
+    found: dict[str, object] = {"pt": pt}
+    exec(model_source(model), found)
+    assert found["model"] == model
+
+
 def test_an_untrusted_name_stays_in_the_comment() -> None:
     source = model_source(replace(pt.from_hf(GPT2), name="x\nimport os"))
     assert "\n" not in source and source.startswith("model = ...  #")

@@ -240,6 +240,16 @@ def test_save_and_load(session: Session, tmp_path: Path) -> None:
     assert again.result.step_time_s == session.result.step_time_s
 
 
+def test_adapters_are_saved_with_the_model(tmp_path: Path) -> None:
+    model = pt.with_lora(pt.models.load("gpt2"), pt.Lora(rank=4, targets=("attention",), base="nf4"))
+    session = Session(pt.StrategyTree(model).parallelize(dp=8, global_batch=8), pt.clusters.load("dgx-a100"))
+    session.edit("embedding", "frozen", "trained")
+    session.save(tmp_path / "x.proteus.yaml")
+    again = Session.load(tmp_path / "x.proteus.yaml")
+    assert again.moment.model.lora == model.lora
+    assert again.tree == session.tree
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -247,6 +257,8 @@ def test_save_and_load(session: Session, tmp_path: Path) -> None:
         ("- 1", "not a saved session"),
         ("proteus_session: 1\nmodel: [a", "not a readable session"),
         ("proteus_session: 1\nmodel: lama-9b", "unknown model 'lama-9b'"),
+        ("proteus_session: 1\nmodel: {name: gpt2, lora: {rank: 4, alpha: 8}}", "lora: "),
+        ("proteus_session: 1\nmodel: {name: gpt2, lora: {rank: 4, targets: [gate]}}", "product for an adapter"),
         ("proteus_session: 1\nmodel: gpt2\ncluster: dgx-a100", "must have a name and a number of nodes"),
         (
             "proteus_session: 1\nmodel: gpt2\ncluster: {name: dgx-a100, nodes: 1}\nsettings: {tp: two}",

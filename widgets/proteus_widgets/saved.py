@@ -30,7 +30,7 @@ def write(path: str | os.PathLike[str], moment: Moment) -> None:
     """Write `moment`; the file is replaced only when the whole text is there."""
     document = {
         "proteus_session": VERSION,
-        "model": moment.model.name if is_built_in(moment.model) else {"own": moment.model.name},
+        "model": _model_named(moment.model),
         "cluster": _named(moment.cluster),
         "settings": moment.settings.to_dict(),
         "edits": [{"path": path, **plain(config)} for path, config in moment.edits],
@@ -70,10 +70,24 @@ def _named(cluster: Cluster) -> dict[str, Any]:
     return {"name": preset.name, "nodes": preset.nodes, **({"gpu": preset.gpu} if preset.gpu else {})}
 
 
+def _model_named(model: Model) -> str | dict[str, Any]:
+    if is_built_in(model):
+        return model.name
+    if model.lora is not None and model.base is not None and is_built_in(model.base):
+        return {"name": model.name, "lora": plain(model.lora)}
+    return {"own": model.name}
+
+
 def _model(entry: Any) -> Model:
     match entry:
         case str(name):
             return pt.models.load(name)
+        case {"name": str(name), "lora": {"rank": int()} as told}:
+            fields: dict[str, Any] = {str(key): tuple(v) if isinstance(v, list) else v for key, v in told.items()}
+            try:
+                return pt.with_lora(pt.models.load(name), pt.Lora(**fields))
+            except TypeError as error:
+                raise InputError(f"model: lora: {error}") from error
         case {"own": name}:
             raise InputError(f"model: {name!r} is not built in; load it and pass model=")
         case _:
