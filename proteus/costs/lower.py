@@ -240,9 +240,11 @@ def _unfused_attention(
     wide = FP32_BYTES if profile.attention == "unfused_fp32" else float(size)
     # forward reads scores and writes shares; backward reads shares and their gradient, writes that of scores
     middle = [stream(scores * wide * (2.0 if phase is Phase.FORWARD else 3.0), Access.SOFTMAX)]
-    if not fused:  # scale and mask, or mask alone and the casts to and from fp32
-        beside = 2.0 * wide + 2.0 * (FP32_BYTES + size) if wide > size else 4.0 * wide
-        middle.append(stream(scores * beside, kernels=3 if wide > size else 2))
+    if wide > size:  # mask and the casts to and from fp32
+        middle.append(stream(scores * (2.0 * wide + 2.0 * (FP32_BYTES + size)), kernels=3))
+    elif not fused:  # scale and mask; a mask has no gradient
+        kernels = 2 if phase is Phase.FORWARD else 1
+        middle.append(stream(scores * 2.0 * kernels * wide, kernels=kernels))
     if dropout:
         middle.append(stream((2.0 * size + 1.0) * scores))
     first, second = (
@@ -252,7 +254,12 @@ def _unfused_attention(
             _bmm(phase, batch, rows, dim_v, cols, precision),
         )
     )
-    return (*first, *middle, *second) if phase is Phase.FORWARD else (*second, *middle, *first)
+    # The products want heads before tokens: q, k, v and the result are copied into that order and back, their gradients
+    # too (DeepLearningExamples BERT modeling.py; PyTorch: permute, then a matmul of four dimensions and contiguous();
+    # TensorFlow: tf.transpose).  Megatron's products take the strides as they are.
+    turned = 2.0 * size * batch * (rows + cols) * (dim_qk + dim_v)
+    turns = (stream(turned, kernels=4),) if profile.attention == "unfused" else ()
+    return (*first, *middle, *second, *turns) if phase is Phase.FORWARD else (*turns, *second, *middle, *first)
 
 
 def _conv(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:

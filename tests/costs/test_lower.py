@@ -112,6 +112,16 @@ def test_unfused_attention_moves_the_scores() -> None:
     assert softmax == [4 * scores]  # read and written
 
 
+def test_unfused_attention_turns_heads_and_tokens_around() -> None:
+    """q, k, v and the result read and written, 16 elements by token and head dimension; and scale, mask, softmax."""
+    op, old = plain_attention(), profile.load("apex-bert")
+    scores, one = 16 * 512 * 512, 16 * 512 * 64
+    for phase, by_score in ((Phase.FORWARD, 2 + 2 + 2), (Phase.INPUT_GRAD, 2 + 3)):  # a mask has no gradient
+        found = works(op, at(op), phase, BF16, old)
+        moved = sum(w.bytes for w in found if w.family is Family.MEMORY)
+        assert moved == 2 * (by_score * scores + 4 * 2 * one)
+
+
 @pytest.mark.parametrize(
     ("dim", "seq", "measured"), [(64, 2048, 43), (64, 4096, 45), (64, 8192, 46), (128, 2048, 76), (128, 4096, 79)]
 )
