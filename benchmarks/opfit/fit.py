@@ -166,6 +166,8 @@ def host_s(s: Samples) -> float:
 PRIOR, SHARED_PRIOR = 0.01, 0.1
 #: pull of a chip's efficiency to that of all chips, and how far it may go (logarithm)
 CHIP_PRIOR, FARTHEST_CHIP = 0.025, 1.5
+#: ... firmer where sources that measured one chip lie as far apart as chips do
+FIRM_CHIP_PRIOR = {"conv": 0.3}
 #: most that a source's timing may add to every row [us]
 MOST_OFFSET_US = 400.0
 #: an offset that all sources share is the floor of the kernel, up to this [s]
@@ -199,6 +201,7 @@ def fit(
     total = sum(len(s.time_s) ** 0.5 for s in data)
     host_us = np.array([max([1.0, *(host_s(s) * 1e6 for s in data if s.source == name)]) for name in sources])
     prior = np.log(begin)
+    chip_pull = FIRM_CHIP_PRIOR.get(family.name, CHIP_PRIOR)
 
     def by_chip(x: np.ndarray, chip: str) -> np.ndarray:
         params = np.exp(x[:num])
@@ -214,7 +217,7 @@ def fit(
             robust = np.sign(error) * np.sqrt(2.0 * OUTLIER * (np.sqrt(1 + (error / OUTLIER) ** 2) - 1.0) * OUTLIER)
             parts.append(w * robust)
         parts.append(pull * np.sqrt(total) * (x[:num] - prior))
-        parts.append(CHIP_PRIOR * np.sqrt(total) * x[num : num + own])
+        parts.append(chip_pull * np.sqrt(total) * x[num : num + own])
         parts.append(HOST_PRIOR * np.sqrt(total) * (x[num + own :] / host_us - 1.0))
         return np.concatenate(parts)
 

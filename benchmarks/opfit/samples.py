@@ -84,18 +84,18 @@ def _row(gpu: Gpu, key: str, source: str, time_s: float, args: list[float], labe
     return {"chip": chip, "key": key, "source": source, "time_s": time_s, "args": args, "label": label}
 
 
-def _peak(gpu: Gpu, dtype: str) -> float:
+def _peak(family: str, gpu: Gpu, dtype: str) -> float:
     peaks = gpu.peak_flops
     if dtype in ("bf16", "fp16"):
         return peaks.get("bf16") or peaks.get("fp16") or peaks["fp32"]
     if dtype == "fp32":
         chip, _ = curves.chip_of(gpu.name, gpu.generation)
-        return peaks["fp32"] * curves.fp32_clock(chip, gpu.tdp_w or 0.0, peaks["fp32"])
+        return peaks["fp32"] * curves.fp32_clock(family, chip, gpu.tdp_w or 0.0, peaks["fp32"])
     return peaks.get(dtype) or peaks["fp32"]
 
 
-def _sheet(gpu: Gpu, dtype: str) -> list[float]:
-    return [_peak(gpu, dtype), gpu.memory_Bps, float(gpu.num_sms or 1)]
+def _sheet(family: str, gpu: Gpu, dtype: str) -> list[float]:
+    return [_peak(family, gpu, dtype), gpu.memory_Bps, float(gpu.num_sms or 1)]
 
 
 def gemm(folder: Path) -> list[Samples]:
@@ -124,7 +124,7 @@ def gemm(folder: Path) -> list[Samples]:
                 dtype,
                 row.source,
                 time_s,
-                [batch, m, n, k, moved, *_sheet(gpu, dtype), GEMM_MAX_SPLIT],
+                [batch, m, n, k, moved, *_sheet("gemm", gpu, dtype), GEMM_MAX_SPLIT],
                 row.op,
             )
         )
@@ -142,7 +142,9 @@ def attention(folder: Path) -> list[Samples]:
             continue
         dim = float(row.head_dim)
         args = [row.batch, row.heads, row.kv_heads, row.seq_q, row.seq_kv, dim, dim, 1.0, 0.0, 2.0]
-        found.append(_row(gpu, "serving", row.source, row.time_us * 1e-6, [*map(float, args), *_sheet(gpu, "bf16")]))
+        found.append(
+            _row(gpu, "serving", row.source, row.time_us * 1e-6, [*map(float, args), *_sheet("attention", gpu, "bf16")])
+        )
     found += _published_attention(folder)
     return _grouped("attention", pd.DataFrame(found))
 
@@ -178,7 +180,19 @@ def _published_attention(folder: Path) -> list[dict[str, object]]:
         batch, seq, heads, dim = float(row.batch), float(row.seq), float(row.heads), float(row.head_dim)
         kv_heads, seq_kv = float(row.kv_heads), float(row.seq_kv)
         flop = 2.0 * flop_factor * batch * heads * seq * seq_kv * dim * (0.5 if row.causal else 1.0)
-        args = [batch, heads, kv_heads, seq, seq_kv, dim, dim, float(row.causal), direction, 2.0, *_sheet(gpu, "bf16")]
+        args = [
+            batch,
+            heads,
+            kv_heads,
+            seq,
+            seq_kv,
+            dim,
+            dim,
+            float(row.causal),
+            direction,
+            2.0,
+            *_sheet("attention", gpu, "bf16"),
+        ]
         found.append(_row(gpu, row.variant, row.source, flop / (row.tflops * 1e12), args))
     return found
 
@@ -199,7 +213,7 @@ def conv(folder: Path) -> list[Samples]:
         if row.dir == "bwd_data" and row.c_in < 4:
             continue  # images need no gradient, and no network asks for it
         shape = [row.batch, row.c_in, row.h_in, row.w_in, row.c_out, row.kh, row.kw, *stride[:2], *pad[:2], 1.0]
-        peak, memory_Bps, sms = _sheet(gpu, dtype)
+        peak, memory_Bps, sms = _sheet("conv", gpu, dtype)
         memory_Bps *= curves.find("memory", "stream", gpu.name, gpu.generation).params[0]
         sheet = [peak, memory_Bps, sms]
         args = [*map(float, shape), direction[row.dir], float(dtype != "fp32"), BYTES[dtype], *sheet]

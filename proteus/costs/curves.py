@@ -176,17 +176,22 @@ def power_factor(chip: str, tdp_w: float, peak_half_flops: float) -> float:
     return float(ratio ** _table("curves")["sustained"]["exponent"].get(chip, row["exponent"]))
 
 
-def fp32_clock(chip: str, tdp_w: float, peak_fp32_flops: float) -> float:
+def fp32_clock(family: str, chip: str, tdp_w: float, peak_fp32_flops: float) -> float:
     """The clock that a board's power leaves for fp32 products, over the one that its sheet counts with.
 
-    >>> fp32_clock("gp102", 250.0, 12e12), round(fp32_clock("tu10x", 70.0, 8.1e12), 2)
-    (1.0, 0.67)
+    Convolutions gather and transform between their products, which draws less
+    power than products (``gemm``) alone.
+
+    >>> fp32_clock("gemm", "gp102", 250.0, 12e12), round(fp32_clock("gemm", "tu10x", 70.0, 8.1e12), 2)
+    (1.0, 0.58)
+    >>> round(fp32_clock("conv", "tu10x", 70.0, 8.1e12), 2)
+    0.67
     """
     row = _table("curves")["power"]["fp32"]
     full = row["full_W_per_TFLOPS"].get(chip)
     if full is None or not tdp_w or not peak_fp32_flops:
         return 1.0
-    return min(1.0, float((tdp_w / (peak_fp32_flops / 1e12) / full) ** row["exponent"]))
+    return min(1.0, float((tdp_w / (peak_fp32_flops / 1e12) / full) ** row["exponent"][family]))
 
 
 def overlap_table() -> dict[str, Any]:

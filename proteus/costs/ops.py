@@ -200,11 +200,12 @@ class OpCosts:
         peak = self._peak(dtype)
         return min(peak, NVFP4_OVER_FP8 * self._peak("fp8")) if dtype == "nvfp4" else peak
 
-    def _clock(self, curve: Curve) -> float:
+    def _clock(self, family: Family, curve: Curve) -> float:
         """What the board's power leaves of the clock that the curve was measured at, in the middle of a step."""
         if curve.key == VECTOR:
             chip, _ = curves.chip_of(self.gpu.name, self.gpu.generation)
-            return curves.fp32_clock(chip, self.gpu.tdp_w or 0.0, self.gpu.peak_flops.get(VECTOR, 0.0))
+            peak = self.gpu.peak_flops.get(VECTOR, 0.0)
+            return curves.fp32_clock(family, chip, self.gpu.tdp_w or 0.0, peak)
         return min(1.0, self._power(curve) * curves.sustained_factor(curve.chip))
 
     def _power(self, curve: Curve) -> float:
@@ -213,7 +214,7 @@ class OpCosts:
     def _gemm(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("gemm", work.dtype)
         eff, *rest = curve.params
-        eff *= self._clock(curve)
+        eff *= self._clock(Family.GEMM, curve)
         if work.variant == SERIAL:
             rest[GemmCurve._fields.index("sharpness") - 1] = 1.0  # the sum of both
         batch, m, n, k = work.shape
@@ -239,7 +240,7 @@ class OpCosts:
     def _conv(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("conv", work.dtype)
         eff, *rest = curve.params
-        eff *= self._clock(curve) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
+        eff *= self._clock(Family.CONV, curve) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
         tensor_cores = float(curve.key != VECTOR)
