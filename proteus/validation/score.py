@@ -12,6 +12,7 @@ from proteus.simulate import simulate
 from proteus.strategy import StrategyTree
 from proteus.validation.calibrate import Constants
 from proteus.validation.case import Case, case_of
+from proteus.validation.classic import as_clocked
 from proteus.validation.paleo import paleo_step_s
 from proteus.validation.runs import Run
 
@@ -117,6 +118,8 @@ class Score:
 
 def score_run(run: Run, options: Options = PLAIN) -> Score:
     """Simulate a run; what cannot be expressed says why."""
+    if run.kind == "classic":
+        run = as_clocked(run)
     measured = Score(
         id=run.id,
         table_id=run.table_id,

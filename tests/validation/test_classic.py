@@ -7,7 +7,7 @@ import pytest
 from proteus.cluster import clusters
 from proteus.costs import profile
 from proteus.errors import StrategyError
-from proteus.validation.classic import classic_case
+from proteus.validation.classic import as_clocked, classic_case
 from proteus.validation.runs import parse_runs
 
 
@@ -52,3 +52,17 @@ def test_bert_reads_sequences_in_bins_and_predicts_what_is_masked(
     model = classic_case(run, clusters.load("dgx-a100"), assumed).model
     assert (model.seq, model.blocks[-1].dims["masked"]) == (tokens, masked)
     assert any("bins of 64" in line for line in assumed) is (tokens != stated)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "batch", "rate", "step_s"),
+    # a published log: 47.003 s for 101 steps that settle at 0.449 s; eight GPUs read all there is in 70 steps
+    [(1, 176, 374.44, 0.449), (8, 320, 9175.0, (100 * 0.279 - 1.8) / 70)],
+)
+def test_a_rate_of_squad_is_not_that_of_its_steps(gpus: int, batch: int, rate: float, step_s: float) -> None:
+    header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision\n"
+    row = f"bert_base_squad,PyTorch,A100,{gpus},{batch},{rate},samples/s,AMP\n"
+    run = parse_runs((header + row).encode(), "t")[0]
+    assert as_clocked(run).step_time_s == pytest.approx(step_s, rel=0.005)
+    images = parse_runs((header + row.replace("bert_base_squad", "resnet50")).encode(), "t")[0]
+    assert as_clocked(images) is images
