@@ -37,6 +37,7 @@ LARGEST = 1.2
 #: table -> fields of its framework without what that table alone has shown
 ALONE: Mapping[str, Mapping[str, Any]] = {
     "vtrain_single_h1024": {"profile": "megatron-deepspeed, op_s=1.2e-5"},
+    "zero_bubble_t4": {"profile": "megatron-sc21, transfer_s=0"},
     "aleph_30": {"gpu_Gbps": None},
     "internevo_zero1": {"profile": "internevo, norm=tuned", "recomputes_norms": False},
     "internevo_flops": {"profile": "internevo, norm=tuned", "recomputes_norms": False},

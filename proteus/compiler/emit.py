@@ -26,7 +26,7 @@ from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
 from proteus.costs.ops import Calibration
-from proteus.costs.overlap import slowdowns
+from proteus.costs.overlap import slowdowns, with_waits
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.htae.tasks import TaskGraph, TaskKind
@@ -149,6 +149,7 @@ class Emitter:
             compute_slow, comm_slow = self.calibration.overlap.apply(compute_slow, comm_slow)
         if not overlap:
             compute_slow, comm_slow = np.zeros_like(compute_slow), np.zeros_like(comm_slow)
+        compute_slow, comm_slow = with_waits(compute_slow, comm_slow)
         least_sure = [max((p.terms for p in prices), key=lambda terms: terms.sigma) for prices, _ in self.row_prices]
         pred_ptr, pred = wiring.by_row(waits[:, 1], waits[:, 0], ids.total)
         tasks = TaskGraph(

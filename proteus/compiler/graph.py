@@ -122,6 +122,11 @@ class ExecutionGraph:
         """(path of a run, op name) → row of the tree."""
         return self.tree.node_ids()
 
+    @property
+    def op_wait_s(self) -> np.ndarray:
+        """float64[ops of segments]: time in which the device waits for the host around a transfer [s]."""
+        return np.array([row.wait_s for row in self.op_rows], np.float64)
+
     def describe(self, task: int) -> str:
         """A task for people: who, what, which micro-batch."""
         for transfer in self.transfers:
@@ -135,6 +140,6 @@ class ExecutionGraph:
                 if plan.is_comm[step]:
                     what = self.comm_rows[plan.ref[step]].name
                 else:
-                    what = plan.segments[plan.ref[step]][0].name
+                    what = next(row.name for row in plan.segments[plan.ref[step]] if not row.wait_s)
                 return f"device {rank.device}: {what} (micro-batch {plan.micro_batch[step]})"
         return str(task)

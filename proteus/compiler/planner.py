@@ -7,7 +7,7 @@ micro-batch; no Python loop runs over micro-batches or layers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -68,7 +68,7 @@ class RankPlanner:
         own = [c for c in self.chunks if c.rank == rank]
         key = Keyed(
             self,
-            tuple(c.key for c in own),
+            tuple((c.key, self._received(c)) for c in own),
             self.training,
             self.precision,
             self.profile,
@@ -147,7 +147,33 @@ class RankPlanner:
         for link in chunk.links:
             phase, apart = phases(link.program, is_split)[kind], runs_weights_apart(link.program, is_split)
             templates.append((copies.steps(link, phase, kind, apart), link.count))
-        return concatenate(templates, is_reversed=kind != F)
+        steps = concatenate(templates, is_reversed=kind != F)
+        return self._after_a_transfer(steps, chunk, kind, tables) if kind in self._received(chunk) else steps
+
+    def _received(self, chunk: Chunk) -> frozenset[int]:
+        """The phases of a chunk (F, B) that begin with what another rank sends."""
+        before, after = chunk.index - 1, chunk.index + 1
+        found = {F} if before >= 0 and self.chunks[before].rank != chunk.rank else set()
+        if after < len(self.chunks) and self.chunks[after].rank != chunk.rank:
+            found.add(B)
+        return frozenset(found)
+
+    def _after_a_transfer(self, phase: ChunkPhase, chunk: Chunk, kind: int, tables: Tables) -> ChunkPhase:
+        """The phase where the host is held in a transfer before it, and the device with it.
+
+        Megatron sends what it has made in the call in which it receives what
+        it needs next, so there is one such call for every phase that receives.
+        """
+        computations = np.flatnonzero(~phase.is_comm)
+        if not (self.profile.host_waits_for_transfers and self.profile.transfer_s and len(computations)):
+            return phase
+        at = computations[0]
+        node = block_node(chunk.links[phase.link[at]])
+        name = f"transfer of {'activations' if kind == F else 'gradients'}"
+        wait = OpRow(None, None, (), name, node, SpanKind.HOST, is_last=False, wait_s=self.profile.transfer_s)
+        ref = phase.ref.copy()  # other copies of the block run the same segment without a transfer before it
+        ref[at] = tables.segment([wait, *tables.segments[ref[at]]])
+        return replace(phase, ref=ref)
 
     def _gather_before(self, own: Sequence[Chunk], writer: StepWriter) -> dict[tuple[int, int], list[int]]:
         """Parameters gathered beside the first forward; (chunk, link) → steps."""

@@ -13,8 +13,11 @@ from proteus.cluster.gpu import Gpu
 from proteus.compiler.price import Borrowed, Pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import OpRow
-from proteus.costs.overlap import ComputeClass
+from proteus.costs.overlap import WAITS, ComputeClass
 from proteus.identity import Same
+
+#: no curve of a kernel puts a wait off
+_SURE = (0.0,) * len(ComputeClass)
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +121,13 @@ def _priced(
     for ops in segments.value:
         launches, start = 0.0, len(work)
         for op in ops:
+            if op.wait_s:  # the host's, so no device is slow at it; what it launches begins after it
+                start += 1
+                work.append(op.wait_s)
+                op_class.append(WAITS)
+                flop.append(0.0)
+                sigma.append((_SURE, _SURE))
+                continue
             price = (
                 prices.total(op.kernels)
                 if op.program is None or op.instruction is None

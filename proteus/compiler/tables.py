@@ -59,7 +59,7 @@ HOST_COPIES = frozenset(HostCopy)
 
 @dataclass(frozen=True, slots=True)
 class OpRow:
-    """One op of a segment: an instruction of a program, or plain kernels (the optimizer)."""
+    """One op of a segment: an instruction of a program, plain kernels (the optimizer), or a wait for the host."""
 
     program: BlockProgram | None
     instruction: Instruction | None
@@ -69,6 +69,7 @@ class OpRow:
     span: SpanKind
     share: float = 1.0  # of the op's work, whose numbers the last part makes
     is_last: bool = True  # whether it makes the numbers; copies make none
+    wait_s: float = 0.0  # time in which the device has nothing to run and the host is busy
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,9 @@ _CLASS = {
     Family.CONV: ComputeClass.CONV,
 }
 
+#: class of the time in which a device waits for its host, after those of kernels: nothing beside it slows it
+WAITS = len(ComputeClass)
+
 
 def compute_class(family: Family) -> ComputeClass:
     """The class of the kernels of a family.
@@ -81,3 +84,13 @@ def slowdowns(gpu: curves.HasGeneration) -> tuple[np.ndarray, np.ndarray]:
     """
     compute, comm = _tables(gpu.generation)
     return compute.copy(), comm.copy()
+
+
+def with_waits(compute: np.ndarray, comm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The tables of :func:`slowdowns` with :data:`WAITS` as one more class of compute.
+
+    >>> compute, comm = with_waits(np.ones((4, 4)), np.ones((4, 4)))
+    >>> compute[WAITS].max(), comm[:, WAITS].max()
+    (np.float64(0.0), np.float64(0.0))
+    """
+    return np.pad(compute, ((0, 1), (0, 0))), np.pad(comm, ((0, 0), (0, 1)))

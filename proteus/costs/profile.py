@@ -86,6 +86,8 @@ class Profile:
     host_waits_for_transfers
         The host stands still until a transfer between pipeline stages has
         ended, so it cannot launch ahead of the devices.
+    transfer_s
+        Host time around every such transfer, in which the device idles too [s].
     host_waits_for_routing
         The host reads how many tokens every expert got before it can issue
         their products, so it cannot launch ahead of the devices.
@@ -149,6 +151,7 @@ class Profile:
     loss: Loss
     wire_bytes: float
     host_waits_for_transfers: bool
+    transfer_s: float
     host_waits_for_routing: bool
     merges_tokens: bool
     uneven_products: float

@@ -137,7 +137,10 @@ def path_parts(graph: ExecutionGraph, timeline: Timeline) -> dict[str, float]:
     launch_s = float(timeline.start_s[chain[0]])  # before the first task of the path
     is_measured = graph.calibration is not None and graph.calibration.has_host
     host_sigma = MEASURED_SIGMA if is_measured else residuals.host_sigma()
-    off_s[HOST] = host_sigma * (launch_s + float(in_segment_s[graph.segment_is_held].sum()))
+    wait_s = np.add.reduceat(graph.op_wait_s, tasks.segment_ptr[:-1])
+    times = np.bincount(tasks.segment[chain] + 1, None, 1 + len(wait_s))[1:]
+    held_s = np.where(graph.segment_is_held, in_segment_s, wait_s * times)
+    off_s[HOST] = host_sigma * (launch_s + float(held_s.sum()))
     return {name: one_s / timeline.makespan_s for name, one_s in off_s.items() if one_s > 0.0}
 
 

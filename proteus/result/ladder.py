@@ -83,7 +83,7 @@ def ladder(result: Result) -> list[Rung]:
         Rung(
             label="host",
             seconds=mean([d.host_s for d in times]),
-            note="waiting for launches, or for the update on the host",
+            note="waiting for launches, for the host in transfers, or for its update",
         ),
         Rung(
             label="waiting for ranks",
@@ -107,6 +107,7 @@ def _compute_parts(result: Result) -> dict[str, float]:
     graph, line = result.graph, result.timeline
     tasks = graph.tasks
     span = np.array([row.span for row in graph.op_rows])
+    is_wait = graph.op_wait_s > 0
     is_useful = np.isin(span, _USEFUL)
     is_memory = tasks.segment_class == ComputeClass.MEMORY
     masks = {
@@ -124,10 +125,11 @@ def _compute_parts(result: Result) -> dict[str, float]:
         per_op = np.repeat(times, np.diff(tasks.segment_ptr))
         work_s = per_op * tasks.segment_work_s
         slow = float(graph.cluster.device_slowdown[rank.device])
+        device_s = work_s[~is_wait].sum()
         share = rank.multiplicity / total
         for name, mask in masks.items():
             found[name] += share * float(work_s[mask].sum()) / slow
-        found["slow"] += share * float(work_s.sum()) * (1.0 - 1.0 / slow)
+        found["slow"] += share * float(device_s) * (1.0 - 1.0 / slow)
         found["overlap"] += share * float((line.end_s[mine] - line.start_s[mine]).sum() - work_s.sum())
         found["flop"] += share * float((per_op * graph.op_flop)[masks["products"]].sum())
     if abs(found["overlap"]) < 1e-9 * result.step_time_s:  # differences of sums leave dust

@@ -15,7 +15,7 @@ from proteus.cluster.kinds import LinkKind
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
 from proteus.htae.engine import play
-from proteus.htae.tasks import TaskGraph, TaskKind
+from proteus.htae.tasks import TaskGraph
 from proteus.progress import Progress
 
 #: how much better a resource becomes
@@ -36,8 +36,8 @@ def levers(graph: ExecutionGraph, step_time_s: float, progress: Progress | None 
     """The step on better machines, the most useful first."""
     tasks = graph.tasks
     improved = [
-        ("compute twice as fast", faster_compute(tasks), "every kernel takes half as long"),
-        ("no launch overhead", without_launches(tasks), "the host is never waited for"),
+        ("compute twice as fast", faster_compute(graph), "every kernel takes half as long"),
+        ("no launch overhead", without_launches(graph), "the host is never waited for"),
         ("no latency of communication", without_latency(tasks), "collectives only move bytes"),
         ("no slow-down by overlap", without_overlap(tasks), "compute and communication leave each other alone"),
     ]
@@ -59,15 +59,15 @@ def levers(graph: ExecutionGraph, step_time_s: float, progress: Progress | None 
     return tuple(sorted(found, key=lambda lever: (-lever.gain_s, lever.label)))
 
 
-def faster_compute(tasks: TaskGraph, factor: float = FACTOR) -> TaskGraph:
+def faster_compute(graph: ExecutionGraph, factor: float = FACTOR) -> TaskGraph:
     """Every kernel takes ``1 / factor`` of its time."""
-    is_compute = tasks.kind == TaskKind.COMPUTE
-    work = np.where(is_compute, tasks.work / factor, tasks.work)
-    return replace(tasks, work=work, segment_work_s=tasks.segment_work_s / factor)
+    work_s = graph.tasks.segment_work_s
+    return _with_work(graph.tasks, np.where(graph.op_wait_s > 0, work_s, work_s / factor))
 
 
-def without_launches(tasks: TaskGraph) -> TaskGraph:
+def without_launches(graph: ExecutionGraph) -> TaskGraph:
     """Everything was launched before the step began."""
+    tasks = _with_work(graph.tasks, np.where(graph.op_wait_s > 0, 0.0, graph.tasks.segment_work_s))
     return replace(tasks, release_s=np.zeros_like(tasks.release_s))
 
 
@@ -75,7 +75,11 @@ def without_recompute(graph: ExecutionGraph) -> TaskGraph:
     """The ops that are computed again take no time; their communication stays."""
     tasks = graph.tasks
     again = np.array([row.span == SpanKind.RECOMPUTE for row in graph.op_rows], bool)
-    work_s = np.where(again, 0.0, tasks.segment_work_s)
+    return _with_work(tasks, np.where(again, 0.0, tasks.segment_work_s))
+
+
+def _with_work(tasks: TaskGraph, work_s: np.ndarray) -> TaskGraph:
+    """The same tasks with `work_s` for the ops of their segments."""
     total_s = np.add.reduceat(work_s, tasks.segment_ptr[:-1])
     work = np.where(tasks.segment >= 0, total_s[tasks.segment], tasks.work)
     return replace(tasks, segment_work_s=work_s, work=work)

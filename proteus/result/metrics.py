@@ -5,7 +5,7 @@
     busy       the compute stream works
     exposed    it does not, and a communication of the device does (which kind, by priority)
     idle       neither; by what ends it:
-      host       the launch of the next task, or an update on the host
+      host       the launch of the next task, a transfer in which it is held, or an update on the host
       waiting    another rank that reaches a collective later
       bubble     another pipeline stage, or the end of the step
 

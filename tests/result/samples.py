@@ -52,7 +52,10 @@ def ideal_pipeline(ranks: int, micro_batches: int, **settings: Any) -> Result:
     tasks = graph.tasks
     nodes = {row.id for row in tree.rows() if row.path.startswith("layers")}
     is_layer = np.array(
-        [graph.node_of[row.node] in nodes and row.span is not SpanKind.OPTIMIZER for row in graph.op_rows]
+        [
+            graph.node_of[row.node] in nodes and row.span not in (SpanKind.OPTIMIZER, SpanKind.HOST)
+            for row in graph.op_rows
+        ]
     )
     work_s = np.where(is_layer, tasks.segment_work_s, 0.0)
     total_s = np.add.reduceat(work_s, tasks.segment_ptr[:-1])

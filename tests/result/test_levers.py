@@ -13,7 +13,7 @@ from tests.result.samples import ideal_pipeline, result
 
 def test_compute_twice_as_fast_halves_a_step_of_compute() -> None:
     found = ideal_pipeline(2, 4)
-    faster = play(lv.faster_compute(found.graph.tasks)).makespan_s
+    faster = play(lv.faster_compute(found.graph)).makespan_s
     assert faster == pytest.approx(found.step_time_s / 2, rel=1e-12)
 
 

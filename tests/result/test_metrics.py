@@ -41,7 +41,7 @@ def test_exposed_is_what_no_compute_covers(name: str) -> None:
     """Sampled: at an instant of exposed communication of a device, its compute stream rests."""
     found = result(name)
     spans, device = found.spans, found.devices[0].device
-    mine = np.array([lane.device == device for lane in spans.lanes])[spans.lane]
+    mine = np.array([lane.device == device for lane in spans.lanes])[spans.lane] & (spans.kind != SpanKind.HOST)
     compute = mine & (spans.kind <= SpanKind.OPTIMIZER)
     busy = union(spans.start_s[compute], (spans.start_s + spans.duration_s)[compute])
     comm = np.flatnonzero(mine & ~compute)

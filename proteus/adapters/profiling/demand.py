@@ -134,6 +134,8 @@ def _add_computations(found: Demand, graph: ExecutionGraph) -> None:
 
 def _add_row(found: Demand, graph: ExecutionGraph, device: int, row: OpRow, habits: Habits, count: float) -> None:
     tree = graph.tree
+    if row.wait_s:
+        return  # a host's, no kernel's
     if row.program is None or row.instruction is None:
         step = OptimizerStep(kernels=row.kernels, shapes=_local_shapes(graph, device), habits=habits, count=count)
         found.optimizers.append(step)
