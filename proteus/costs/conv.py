@@ -186,7 +186,7 @@ def conv_time_s(
         cost = grad_cost
         if stride_h * stride_w > 1.0 and kh * kw == 1.0:
             scattered = scatter * batch * h * w * c_in
-        elif stride_h * stride_w > 1.0:
+        elif stride_h * stride_w > 1.0 and groups == 1.0:
             m, cost = math.ceil(m / STRIDED_TILE) * STRIDED_TILE, strided_cost
     else:
         m, n, k = deep_out, deep_in * kh * kw, batch * out_h * out_w

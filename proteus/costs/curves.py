@@ -147,8 +147,11 @@ def find(family: str, key: str, gpu_name: str, generation: str) -> Curve:
 def with_products(conv_params: tuple[float, ...], chip: str, key: str) -> tuple[float, ...]:
     """A convolution's parameters from another dtype, with those of the products of `key` where they are known.
 
-    >>> with_products((0.0,) * 17, "gv100", "half")[:2], with_products((0.0,) * 17, "gp100", "half")[:2]
-    ((1.781, 5.448e-06), (0.0, 0.0))
+    >>> conv, products = find("conv", "fp32", "v100", "volta").params, find("gemm", "half", "v100", "volta").params
+    >>> with_products(conv, "gv100", "half") == products + conv[len(products) :]
+    True
+    >>> with_products(conv, "gp100", "half") == conv  # Pascal has no tensor cores
+    True
     """
     row = _table("curves")["curves"].get(chip, {}).get("gemm", {}).get(key)
     return conv_params if row is None else (*row["params"].values(), *conv_params[len(GemmCurve._fields) :])
