@@ -188,7 +188,7 @@ class RankPlanner:
         return found
 
     def _updated_rows(self, chunk: Chunk, number: int) -> list[tuple[CommRow, StateMove]]:
-        """all_gathers of parameters whose update was cut (ZeRO-1 and 2)."""
+        """all_gathers of parameters whose update was cut (ZeRO-1 and 2), or a broadcast from every rank."""
         link, rows = chunk.links[number], []
         name, node = f"all_gather updated {link.run.block.name}", block_node(link)
         every = [other for c in self.chunks if c.rank == chunk.rank for other in c.links]
@@ -198,9 +198,18 @@ class RankPlanner:
                 continue
             size = sum(s.numel for s in held) * self.precision.param_bytes * link.count
             size /= link.program.mesh.degree(held[0].kept["parameter"])
-            row = self.tables.state_row(link.program.mesh, axes, "all_gather", size, "parameter", name, node)
             items = tuple((chunk.index, number, copy, s) for copy in range(link.count) for s in held)
-            rows.append((row, StateMove(kind="all_gather", axes=axes, items=items)))
+            move = StateMove(kind="all_gather", axes=axes, items=items)
+            if self.profile.broadcasts_updates:
+                parts = link.program.mesh.degree(axes)
+                each = self.tables.state_row(
+                    link.program.mesh, axes, "broadcast", size / parts, "parameter", name, node
+                )
+                # the last hands over what all have sent
+                rows += [(each, replace(move, items=()))] * (parts - 1) + [(each, move)]
+            else:
+                row = self.tables.state_row(link.program.mesh, axes, "all_gather", size, "parameter", name, node)
+                rows.append((row, move))
         return rows
 
     def _parameter_edges(

@@ -113,6 +113,9 @@ class Profile:
     regathers
         What sequence parallelism gathers for a product is dropped after it
         and gathered again for the gradient (Megatron); else it is kept whole.
+    broadcasts_updates
+        Every rank broadcasts the parameters that it has updated (ZeRO-1 and
+        2), one after another; else they are gathered at once.
     stops_early
         Recomputation ends once all that the backward needs is there, so the
         last product of a block does not run again (PyTorch's non-reentrant
@@ -159,6 +162,7 @@ class Profile:
     prefetches: bool
     prefetches_backward: bool
     regathers: bool
+    broadcasts_updates: bool
     stops_early: bool
     loss_metrics: int
     fragmentation: float

@@ -189,6 +189,14 @@ def test_recomputation_that_stops_early(name: str, recompute: str) -> None:
     check(tree.with_training(profile="megatron, stops_early=true"))
 
 
+def test_updated_parameters_broadcast_by_every_rank() -> None:
+    tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=1, global_batch=8)
+    found = verify(tree.with_training(profile="megatron, broadcasts_updates=true"), CLUSTER)
+    assert found.equal
+    gathered, sent = verify(tree, CLUSTER).collectives["all_gather"], found.collectives["broadcast"]
+    assert (sent.count, sent.bytes) == (4 * gathered.count, gathered.bytes)
+
+
 def test_parameters_gathered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_SMALL_NUMEL", 100)
     tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=3, global_batch=8)
