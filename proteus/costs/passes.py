@@ -37,6 +37,8 @@ CHAIN_NORM_BYTES, CHAIN_NORM_KERNELS = (36.0, 86.0), (7, 14)
 #: benchmark/rms_norm_speed: Hugging Face's RMSNorm on 2048 rows of 32768 takes 1.9 and 5.1 ms on A100 and 4.26 ms
 #: together on H100; its weight and result are fp32, which makes it 38 and 104 bytes: 1.42, 1.39 and 1.38 times a copy.
 OPERATORS_SLOWER = 1.4
+#: batch, channels, rows and columns
+IMAGE_DIMS = 4
 _NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
 
 
@@ -69,6 +71,8 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
             return ()
         case OpKind.ACTIVATION:
             return _activation(op, first, out, forward, profile)
+        case OpKind.ADD if profile.fused_norm_activation and len(op.outputs[0].dims) == IMAGE_DIMS:
+            return (stream(out),)  # the norm's kernel reads one operand more, and writes its gradient
         case OpKind.ADD:
             # scaling is a kernel of its own unless a compiler fuses elementwise chains
             scale = (stream(2.0 * out),) if op.attrs.get("scaled") and not profile.fused_add_norm else ()

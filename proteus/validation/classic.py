@@ -113,8 +113,12 @@ MASKED_PERCENT = 15
 #: the first phase, of 128 tokens, reads ``unbinned``).  Half of the tokens are padding where Wikipedia is padded to 512
 #: (Krell et al., arXiv 2107.02027), and a bin is half of its width longer than what is in it.
 BIN_TOKENS, SHARE_FILLED, UNBINNED_TOKENS = 64, 0.5, 128
-#: frameworks whose graph executors fuse what eager PyTorch does not
-PROFILES = {"mxnet": "mxnet", "tensorflow": "tensorflow"}
+#: Frameworks whose graph executors fuse what eager PyTorch does not, and what they do without mixed precision: MxNet
+#: fuses and turns channels last with float16 alone (DeepLearningExamples MxNet/Classification/RN50v1.5/runner).
+PROFILES = {
+    "mxnet": ("mxnet", "mxnet, fused_norm_activation=false, channels_last=false"),
+    "tensorflow": ("tensorflow", "tensorflow"),
+}
 
 
 def as_clocked(run: Run) -> Run:
@@ -146,8 +150,9 @@ def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree
     if found.clocking is not None:
         assumed.append(f"the first step takes {found.clocking.start_s:g} s more")
     precision = _precision(run, cluster)
-    own = found.profile if precision == "fp16" else found.wide_profile or found.profile
-    profile = next((name for word, name in PROFILES.items() if word in run.framework), own)
+    own = (found.profile, found.wide_profile or found.profile)
+    mixed, wide = next((names for word, names in PROFILES.items() if word in run.framework), own)
+    profile = mixed if precision == "fp16" else wide
     if precision == "fp16" and run.framework == "pytorch":
         # ConvNets README of DeepLearningExamples: --memory-format nhwc with mixed precision; forks leave PyTorch's nchw
         profile += ", channels_last=true"

@@ -135,6 +135,19 @@ def test_standard_attention_takes_as_long_as_measured(dim: int, seq: int, measur
     assert took_s == pytest.approx(14 * 16384 * seq * 2048 / (measured * 1e12), rel=0.04)
 
 
+def test_a_sum_after_a_batch_norm_is_one_operand_more_of_its_kernel() -> None:
+    ops = {
+        op.kind: op for b in zoo.load("resnet50").blocks for op in b.ops if op.kind in (OpKind.ADD, OpKind.ACTIVATION)
+    }
+    add, fused = ops[OpKind.ADD], profile.load("mxnet")
+    image = math.prod(add.sizes()[dim] for dim in add.outputs[0].dims)
+    for phase, apart in ((Phase.FORWARD, 3), (Phase.INPUT_GRAD, 0)):
+        for frame, passes in ((EAGER, apart), (fused, 1)):
+            assert sum(w.bytes for w in works(add, add.sizes(), phase, BF16, frame)) == 2 * passes * image
+    relu = ops[OpKind.ACTIVATION]
+    assert works(relu, relu.sizes(), Phase.FORWARD, BF16, fused) == ()
+
+
 def test_metrics_compute_the_loss_again() -> None:
     """A cast to fp32 and a log-softmax each: 14 bytes by logit, forward only."""
     (op, *_) = (op for block in zoo.load("gpt2").blocks for op in block.ops if op.kind is OpKind.SUM_EXP)

@@ -36,6 +36,17 @@ def test_images_lie_channels_last_where_the_scripts_say_so() -> None:
     }
     assert last == {"PyTorch": True, "PyTorch (fork)": False, "MxNet": True, "TensorFlow": True}
     assert not profile.load(recipe("PyTorch", "TF32")[1]).channels_last
+    assert not profile.load(recipe("MxNet", "TF32")[1]).channels_last
+
+
+def test_mxnet_fuses_with_mixed_precision_alone() -> None:
+    found = [profile.load(recipe("MxNet", precision)[1]) for precision in ("AMP", "TF32")]
+    assert [p.fused_norm_activation for p in found] == [True, False]
+
+
+def test_squad_has_a_fused_optimizer_with_mixed_precision_alone() -> None:
+    found = [profile.load(recipe("PyTorch", precision, "bert_base_squad")[1]) for precision in ("AMP", "TF32")]
+    assert [p.optimizer for p in found] == ["fused", "loop"]
 
 
 @pytest.mark.parametrize(
