@@ -35,8 +35,8 @@ from proteus.costs.gemm import gemm_time_s
 
 #: tiles of fp32 kernels, channels by points: cuDNN names its kernels 128x128, 128x64 and 128x32
 TILES = ((128, 128), (64, 128), (32, 128))
-#: only the weight gradient, whose depth is the batch, is split along it
-MOST_SPLIT = 32.0
+#: only the weight gradient, whose depth is the batch, is split along it; few channels leave it one tile for all SMs
+MOST_SPLIT = 128.0
 #: tensor cores take channels by 16 bytes; fewer are padded
 CHANNEL_BYTES = 16.0
 #: channels of the only tile with which the input gradient of a strided kernel wider than 1x1 is computed
@@ -222,7 +222,7 @@ def conv_time_s(
     else:
         m, n, k = c_out, c_in, tiles
     transformed = products * (tiles * (c_in + c_out) + c_in * c_out)
-    product_s = gemm_time_s(products, m, n, k, element_bytes * transformed, rate, *gpu, k_fill, *after)
+    product_s = gemm_time_s(products, m, n, k, element_bytes * transformed, rate, *gpu, k_fill, *after, TILES)
     moved = element_bytes * (points_in + points_out + c_in * c_out * kh * kw + transformed)
     transform_s = 3.0 * floor_s + transform * moved / (memory_Bps * memory_eff)
     return min(best, product_s + transform_s)

@@ -28,7 +28,7 @@ TILES = (
     *((64, 32), (32, 64), (128, 32), (32, 128), (32, 32), (16, 128)),
 )
 #: how many SMs may share one output tile along k (split-k, stream-k)
-SPLITS = (1, 2, 4, 8, 16, 32)
+SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 #: bytes per element of the partial sums of split k, always fp32
 PARTIAL_BYTES = 4.0
 
