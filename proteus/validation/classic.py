@@ -114,10 +114,11 @@ MASKED_PERCENT = 15
 #: (Krell et al., arXiv 2107.02027), and a bin is half of its width longer than what is in it.
 BIN_TOKENS, SHARE_FILLED, UNBINNED_TOKENS = 64, 0.5, 128
 #: Frameworks whose graph executors fuse what eager PyTorch does not, and what they do without mixed precision: MxNet
-#: fuses and turns channels last with float16 alone (DeepLearningExamples MxNet/Classification/RN50v1.5/runner).
+#: fuses and turns channels last with float16 alone (DeepLearningExamples MxNet/Classification/RN50v1.5/runner), and
+#: TensorFlow's fused batch norm is of float16.
 PROFILES = {
     "mxnet": ("mxnet", "mxnet, fused_norm_activation=false, channels_last=false"),
-    "tensorflow": ("tensorflow", "tensorflow"),
+    "tensorflow": ("tensorflow", "tensorflow, fused_norm_activation=false"),
 }
 
 

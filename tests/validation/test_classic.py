@@ -39,8 +39,9 @@ def test_images_lie_channels_last_where_the_scripts_say_so() -> None:
     assert not profile.load(recipe("MxNet", "TF32")[1]).channels_last
 
 
-def test_mxnet_fuses_with_mixed_precision_alone() -> None:
-    found = [profile.load(recipe("MxNet", precision)[1]) for precision in ("AMP", "TF32")]
+@pytest.mark.parametrize("framework", ["MxNet", "TensorFlow"])
+def test_graph_executors_fuse_norms_with_mixed_precision_alone(framework: str) -> None:
+    found = [profile.load(recipe(framework, precision)[1]) for precision in ("AMP", "TF32")]
     assert [p.fused_norm_activation for p in found] == [True, False]
 
 
