@@ -41,6 +41,7 @@ NODES = {
 SWITCHES = {
     "sequence_parallel": "cut the sequence between tensor-parallel regions",
     "overlap_gradients": "reduce gradients while the backward pass goes on",
+    "overlap_steps": "every rank begins the next step when it has ended its own",
 }
 
 

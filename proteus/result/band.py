@@ -35,6 +35,7 @@ from proteus.costs.residuals import StepKind
 from proteus.htae.tasks import Timeline
 from proteus.model.graph import Model, OpKind
 from proteus.result.path import chain_of_causes
+from proteus.result.windows import Windows
 from proteus.units import format_seconds
 
 #: share of measured steps that lie in a band
@@ -101,10 +102,10 @@ def step_kind(model: Model) -> StepKind:
     return StepKind.TRANSFORMER if OpKind.ATTENTION in kinds else StepKind.OTHER
 
 
-def step_time_band(graph: ExecutionGraph, timeline: Timeline) -> Band:
+def step_time_band(graph: ExecutionGraph, timeline: Timeline, windows: Windows) -> Band:
     """The band of the step time of a timeline."""
-    step_s = timeline.makespan_s
-    parts = path_parts(graph, timeline) if step_s else {}
+    step_s = windows.step_time_s
+    parts = path_parts(graph, timeline, windows) if step_s else {}
     classes = {compute_class(row.family).name.lower() for row in graph.borrowed}
     parts[WHOLE] = residuals.step_sigma(step_kind(graph.tree.model))
     if graph.calibration is not None and graph.calibration.is_from_steps:
@@ -120,11 +121,12 @@ def step_time_band(graph: ExecutionGraph, timeline: Timeline) -> Band:
     )
 
 
-def path_parts(graph: ExecutionGraph, timeline: Timeline) -> dict[str, float]:
+def path_parts(graph: ExecutionGraph, timeline: Timeline, windows: Windows) -> dict[str, float]:
     """By class of kernels, family of links and host: what its error puts the critical path off by, as a logarithm."""
     tasks = graph.tasks
-    chain = chain_of_causes(timeline)
-    spent_s = timeline.end_s[chain] - timeline.start_s[chain]
+    chain, begin_s = chain_of_causes(timeline, windows), float(windows.begin_s[windows.longest])
+    start_s = np.maximum(timeline.start_s[chain], begin_s)
+    spent_s = timeline.end_s[chain] - start_s
     # one bin before the first for tasks of the other kind
     in_segment_s = np.bincount(tasks.segment[chain] + 1, spent_s, 1 + len(graph.segment_is_held))[1:]
     off_s = _curves_off_s(graph, np.where(graph.segment_is_held, 0.0, in_segment_s))
@@ -134,14 +136,14 @@ def path_parts(graph: ExecutionGraph, timeline: Timeline) -> dict[str, float]:
     for name, one_s in zip(links, (in_row_s * sigma).tolist(), strict=True):
         off_s[name] = off_s.get(name, 0.0) + one_s
 
-    launch_s = float(timeline.start_s[chain[0]])  # before the first task of the path
+    launch_s = float(start_s[0]) - begin_s  # before the first task of the path
     is_measured = graph.calibration is not None and graph.calibration.has_host
     host_sigma = MEASURED_SIGMA if is_measured else residuals.host_sigma()
     wait_s = np.add.reduceat(graph.op_wait_s, tasks.segment_ptr[:-1])
     times = np.bincount(tasks.segment[chain] + 1, None, 1 + len(wait_s))[1:]
     held_s = np.where(graph.segment_is_held, in_segment_s, wait_s * times)
     off_s[HOST] = host_sigma * (launch_s + float(held_s.sum()))
-    return {name: one_s / timeline.makespan_s for name, one_s in off_s.items() if one_s > 0.0}
+    return {name: one_s / windows.step_time_s for name, one_s in off_s.items() if one_s > 0.0}
 
 
 def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, float]:

@@ -17,6 +17,7 @@ from proteus.compiler.kinds import SpanKind
 from proteus.htae.engine import play
 from proteus.htae.tasks import TaskGraph
 from proteus.progress import Progress
+from proteus.result.windows import windows
 
 #: how much better a resource becomes
 FACTOR = 2.0
@@ -54,7 +55,7 @@ def levers(graph: ExecutionGraph, step_time_s: float, progress: Progress | None 
             )
     found = []
     for label, better, note in improved:
-        took_s = play(better, record=False, progress=progress).makespan_s
+        took_s = windows(graph, play(better, record=False, progress=progress)).step_time_s
         found.append(Lever(label=label, step_time_s=took_s, gain_s=step_time_s - took_s, note=note))
     return tuple(sorted(found, key=lambda lever: (-lever.gain_s, lever.label)))
 

@@ -23,6 +23,7 @@ from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
 from proteus.htae.tasks import Timeline
 from proteus.result.spans import Spans
+from proteus.result.windows import Windows
 
 #: names of exposed communication, the first that runs is the one that is waited for
 EXPOSED = {
@@ -137,15 +138,19 @@ def device_uses(spans: Spans) -> tuple[np.ndarray, dict[int, DeviceUse]]:
     return exposed, found
 
 
-def device_times(graph: ExecutionGraph, timeline: Timeline, uses: Mapping[int, DeviceUse]) -> tuple[DeviceTimes, ...]:
+def device_times(
+    graph: ExecutionGraph, timeline: Timeline, windows: Windows, uses: Mapping[int, DeviceUse]
+) -> tuple[DeviceTimes, ...]:
     """Times of every device that was played, in the order of `uses`."""
     number = {rank.device: n for n, rank in enumerate(graph.classes)}
     starts = _Starts(graph, timeline)
-    return tuple(_device(graph, timeline, number[device], use, starts) for device, use in uses.items())
+    return tuple(_device(graph, windows, number[device], use, starts) for device, use in uses.items())
 
 
-def _device(graph: ExecutionGraph, timeline: Timeline, number: int, use: DeviceUse, starts: _Starts) -> DeviceTimes:
-    host_s, waiting_s, bubble_s = starts.split(number, *_idle(use.on_s, use.off_s, timeline.makespan_s))
+def _device(graph: ExecutionGraph, windows: Windows, number: int, use: DeviceUse, starts: _Starts) -> DeviceTimes:
+    begin_s = float(windows.begin_s[number])
+    until_s = begin_s + windows.step_time_s  # when it begins the next step
+    host_s, waiting_s, bubble_s = starts.split(number, *_idle(use.on_s, use.off_s, begin_s, until_s), until_s)
     rank = graph.classes[number]
     return DeviceTimes(
         device=rank.device,
@@ -160,10 +165,10 @@ def _device(graph: ExecutionGraph, timeline: Timeline, number: int, use: DeviceU
     )
 
 
-def _idle(on_s: np.ndarray, off_s: np.ndarray, step_s: float) -> tuple[np.ndarray, np.ndarray]:
+def _idle(on_s: np.ndarray, off_s: np.ndarray, begin_s: float, until_s: float) -> tuple[np.ndarray, np.ndarray]:
     """The gaps between disjoint sorted intervals, from the start of the step to its end."""
-    begin = np.concatenate([[0.0], off_s])
-    end = np.concatenate([on_s, [step_s]])
+    begin = np.concatenate([[begin_s], off_s])
+    end = np.concatenate([on_s, [until_s]])
     keep = end > begin
     return begin[keep], end[keep]
 
@@ -180,8 +185,8 @@ class _Starts:
             for end in (transfer.source, transfer.target):
                 self.sends.setdefault(end, []).append(transfer.tasks)
 
-    def split(self, number: int, begin: np.ndarray, end: np.ndarray) -> tuple[float, float, float]:
-        """Idle time of rank class `number` that ends by a launch, by another rank, by another stage [s]."""
+    def split(self, number: int, begin: np.ndarray, end: np.ndarray, until_s: float) -> tuple[float, float, float]:
+        """Idle time of rank class `number` that ends by a launch, by another rank, by another stage or the step [s]."""
         if not len(begin):
             return 0.0, 0.0, 0.0
         line, graph = self.timeline, self.graph
@@ -189,7 +194,7 @@ class _Starts:
         tasks = tasks[line.end_s[tasks] > line.start_s[tasks]]
         tasks = tasks[np.argsort(line.start_s[tasks], kind="stable")]
         at = np.searchsorted(line.start_s[tasks], end)
-        is_tail = (at >= len(tasks)) | (end >= line.makespan_s)
+        is_tail = (at >= len(tasks)) | (end >= until_s)
         task = tasks[np.minimum(at, len(tasks) - 1)]
         cause = line.cause[task]
         is_pipeline = self.is_send[task] | ((cause >= 0) & self.is_send[cause])

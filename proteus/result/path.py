@@ -10,6 +10,7 @@ from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.kinds import SpanKind
 from proteus.htae.tasks import Timeline
 from proteus.result.spans import Spans
+from proteus.result.windows import Windows
 
 #: what stands where no task runs: the host has not launched the next one
 NO_TASK = -1
@@ -58,22 +59,28 @@ class CriticalPath:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def chain_of_causes(timeline: Timeline) -> np.ndarray:
-    """int64: the last task to end, preceded by what caused each to start, back to time zero or a launch."""
+def chain_of_causes(timeline: Timeline, windows: Windows) -> np.ndarray:
+    """int64: the last task of the longest window, preceded by what caused each to start.
+
+    It goes back to the begin of the window, or to a launch.
+    """
     if not len(timeline.end_s):
         return np.empty(0, np.int64)
     from proteus.result.kernels import chain  # numba takes long to import
 
-    return chain(timeline.cause, int(timeline.end_s.argmax()))
+    found = chain(timeline.cause, int(windows.last[windows.longest]))
+    begin_s = windows.begin_s[windows.longest]
+    return found[timeline.end_s[found] > begin_s] if begin_s > 0.0 else found
 
 
-def critical_path(graph: ExecutionGraph, timeline: Timeline, spans: Spans) -> CriticalPath:
+def critical_path(graph: ExecutionGraph, timeline: Timeline, windows: Windows, spans: Spans) -> CriticalPath:
     """The critical path of a timeline.
 
-    A task that starts later than time zero and has no cause waited for its
+    A task that starts later than the step and has no cause waited for its
     launch: that time is a row of kind HOST.
     """
-    chain = chain_of_causes(timeline)
+    begin_s, end_s = (float(column[windows.longest]) for column in (windows.begin_s, windows.end_s))
+    chain = chain_of_causes(timeline, windows)
     chain = chain[timeline.end_s[chain] > timeline.start_s[chain]]
     is_on_chain = np.zeros(graph.tasks.num_tasks, bool)
     is_on_chain[chain] = True
@@ -87,17 +94,19 @@ def critical_path(graph: ExecutionGraph, timeline: Timeline, spans: Spans) -> Cr
     first, stop = np.searchsorted(key, _key(chain, device)), np.searchsorted(key, _key(chain, device), side="right")
     counts = stop - first
     rows = order[np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))]
-    start_s = spans.start_s[rows]
+    is_within = spans.start_s[rows] + spans.duration_s[rows] > begin_s  # ops of the first task may lie before it
+    rows, device = rows[is_within], np.repeat(device, counts)[is_within]
+    start_s = np.maximum(spans.start_s[rows], begin_s)
     path = CriticalPath(
         task=spans.task[rows],
-        device=np.repeat(device, counts).astype(np.int32),
+        device=device.astype(np.int32),
         kind=spans.kind[rows],
         start_s=start_s,
-        end_s=np.append(start_s[1:], timeline.makespan_s),
+        end_s=np.append(start_s[1:], end_s),
         node=spans.node[rows],
         spans=rows,
     )
-    return _with_launch(path)
+    return _with_launch(path, begin_s)
 
 
 #: more devices than any cluster has: tells (task, device) pairs apart in one number
@@ -122,9 +131,9 @@ def _devices(chain: np.ndarray, key: np.ndarray) -> np.ndarray:
     return found
 
 
-def _with_launch(path: CriticalPath) -> CriticalPath:
+def _with_launch(path: CriticalPath, begin_s: float) -> CriticalPath:
     """The time before the first task, in which the host launches it, as a row of its own."""
-    if not len(path) or path.start_s[0] <= 0.0:
+    if not len(path) or path.start_s[0] <= begin_s:
         return path
 
     def before(value: float, column: np.ndarray) -> np.ndarray:
@@ -134,7 +143,7 @@ def _with_launch(path: CriticalPath) -> CriticalPath:
         task=before(NO_TASK, path.task),
         device=before(int(path.device[0]), path.device),
         kind=before(SpanKind.HOST, path.kind),
-        start_s=before(0.0, path.start_s),
+        start_s=before(begin_s, path.start_s),
         end_s=before(float(path.start_s[0]), path.end_s),
         node=before(int(path.node[0]), path.node),
         spans=path.spans,

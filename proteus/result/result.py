@@ -24,6 +24,7 @@ from proteus.result.metrics import DeviceTimes, DeviceUse, device_times, device_
 from proteus.result.path import CriticalPath, critical_path
 from proteus.result.spans import Spans
 from proteus.result.timeline import spans_of
+from proteus.result.windows import Windows, windows
 from proteus.strategy.frozen import training_flop
 from proteus.strategy.tree import StrategyTree
 from proteus.units import format_bytes, format_seconds
@@ -84,13 +85,18 @@ class Result:
 
     @property
     def step_time_s(self) -> float:
-        """Time of one training step [s]."""
-        return self.timeline.makespan_s
+        """Time of one training step among others [s]; the ranks of one may end at different times."""
+        return self.windows.step_time_s
+
+    @cached_property
+    def windows(self) -> Windows:
+        """When every class of ranks begins and ends the step."""
+        return windows(self.graph, self.timeline)
 
     @cached_property
     def step_time_band(self) -> Band:
         """Where the measured step time would lie in four cases of five, and what is unsure of it."""
-        return step_time_band(self.graph, self.timeline)
+        return step_time_band(self.graph, self.timeline, self.windows)
 
     @property
     def samples_per_s(self) -> float:
@@ -143,7 +149,7 @@ class Result:
     @cached_property
     def devices(self) -> tuple[DeviceTimes, ...]:
         """Busy, exposed, waiting and bubble of every device that was played."""
-        return device_times(self.graph, self.timeline, self._uses[1])
+        return device_times(self.graph, self.timeline, self.windows, self._uses[1])
 
     @property
     def exposed_s(self) -> np.ndarray:
@@ -157,7 +163,7 @@ class Result:
     @cached_property
     def critical_path(self) -> CriticalPath:
         """The chain of causes that ends with the step."""
-        return critical_path(self.graph, self.timeline, self.spans)
+        return critical_path(self.graph, self.timeline, self.windows, self.spans)
 
     def _mean(self, values: list[float]) -> float:
         weights = [d.multiplicity for d in self.devices]
@@ -179,6 +185,7 @@ class Result:
         """float64[links of the cluster]: part of its capacity that every link carried over the step."""
         folding = self.graph.folding
         used = usage.link_utilisation(self.graph.tasks, self.timeline)
+        used *= self.timeline.makespan_s / self.step_time_s if self.step_time_s else 1.0
         found = np.zeros(self.cluster.num_links)
         found[folding.links] = used[folding.link_class]
         return found

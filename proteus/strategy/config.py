@@ -173,6 +173,10 @@ class Training:
     overlap_gradients, overlap_parameters
         Reduce gradients while the backward goes on; gather parameters while
         the step before still computes.
+    overlap_steps
+        The optimizer of a rank waits for no other (its norm of gradients is
+        checked afterwards), so each begins the next step when it has ended
+        its own (post-validation, arXiv 2401.10241 section 4).
     profile
         Name of a framework profile (``costs.profile``).
     """
@@ -184,6 +188,7 @@ class Training:
     bucket_bytes: float = 40e6 * 4
     overlap_gradients: bool = True
     overlap_parameters: bool = False
+    overlap_steps: bool = False
     profile: str = "megatron"
     assumed: tuple[str, ...] = field(default_factory=tuple)
 

@@ -71,6 +71,7 @@ def parallelize(
     optimizer: str = "adam",
     bucket_bytes: float | None = None,
     overlap_gradients: bool = True,
+    overlap_steps: bool = False,
     profile: str = "megatron",
     offload: Iterable[str] = (),
     pad_vocab: int | None = None,
@@ -207,6 +208,7 @@ def parallelize(
         precision=precision,
         optimizer=optimizer,
         overlap_gradients=overlap_gradients,
+        overlap_steps=overlap_steps,
         profile=profile,
         assumed=tuple(assumed),
     )

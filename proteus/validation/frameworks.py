@@ -31,6 +31,8 @@ class Framework:
     graphed_profile, graphed_since, graphed_precision
         The same with the whole step in a CUDA graph, for models with experts,
         and the first version and the precision in which that is the habit.
+    overlap_steps
+        Schedules under which every rank begins the next step when it has ended its own.
     flash, no_flash
         Attention of a run that says flash attention, and of one that says none.
     zero
@@ -74,6 +76,7 @@ class Framework:
     zero: int = 0
     overlap: bool = True
     overlap_parameters: bool = False
+    overlap_steps: tuple[str, ...] = ()
     dropout: bool = False
     sequence_parallel: bool = False
     recompute: str = "none"
@@ -98,7 +101,7 @@ def _frameworks() -> tuple[Framework, ...]:
     for entry in yaml.safe_load(text):
         row: Mapping[str, Any] = entry
         assert set(row) <= known, f"{row['name']}: {sorted(set(row) - known)}"
-        lists = {key: tuple(row.get(key, ())) for key in ("words", "lora_targets")}
+        lists = {key: tuple(row.get(key, ())) for key in ("words", "lora_targets", "overlap_steps")}
         found.append(Framework(**{**row, **lists}))
     return tuple(found)
 

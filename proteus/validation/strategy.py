@@ -326,6 +326,7 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         "optimizer": framework.optimizer,
         "profile": profile_of(run, framework, precision, assumed),
         "overlap_gradients": framework.overlap,
+        "overlap_steps": schedule in framework.overlap_steps,
         **recompute,
     }
     if run.task == "lora":

@@ -18,6 +18,7 @@ from proteus.costs.overlap import ComputeClass
 from proteus.costs.residuals import StepKind
 from proteus.htae.tasks import TaskKind, Timeline
 from proteus.result.band import HALF, HOST, WHOLE, path_parts, step_kind, step_time_band
+from proteus.result.windows import Windows, windows
 from tests.result.samples import STRATEGIES, result, small
 
 GEMM, MEMORY = ComputeClass.GEMM, ComputeClass.MEMORY
@@ -25,7 +26,7 @@ GEMM, MEMORY = ComputeClass.GEMM, ComputeClass.MEMORY
 
 def by_hand(
     names: str = "abc", shared: float = 0.1, own: float = 0.2, comm: float = 0.5, held: bool = False
-) -> tuple[ExecutionGraph, Timeline]:
+) -> tuple[ExecutionGraph, Timeline, Windows]:
     """A launch of 1 s; products of 2 s and a memory-bound op of 1 s; a collective of 4 s; a product of 3 s.
 
     ::
@@ -63,19 +64,19 @@ def by_hand(
     line = Timeline(
         start_s=np.array([1.0, 4.0, 8.0]), end_s=np.array([4.0, 8.0, 11.0]), cause=np.array([-1, 0, 1], np.int32)
     )
-    return made, line
+    return made, line, windows(made, line)
 
 
 def test_the_formula_by_hand() -> None:
-    graph, line = by_hand()
-    parts = path_parts(graph, line)
+    sample = by_hand()
+    parts = path_parts(*sample)
     assert parts == {
         "gemm": pytest.approx(math.hypot(0.1 * (2 + 3), 0.2 * 2, 0.2 * 3) / 11),
         "memory": pytest.approx(math.hypot(0.1, 0.2) / 11),
         "nvlink3": pytest.approx(0.5 * 4 / 11),
         HOST: pytest.approx(residuals.host_sigma() / 11),
     }
-    band = step_time_band(graph, line)
+    band = step_time_band(*sample)
     sigma = math.hypot(*parts.values(), residuals.step_sigma(StepKind.TRANSFORMER))
     assert band.sigma == pytest.approx(sigma)
     assert (band.low_s, band.high_s) == pytest.approx((11 * math.exp(-HALF * sigma), 11 * math.exp(HALF * sigma)))
@@ -94,8 +95,8 @@ def test_what_the_host_sets_is_off_as_the_host_is() -> None:
 
 
 def test_sure_parts_leave_the_whole_step_and_the_host() -> None:
-    graph, line = by_hand(shared=0.0, own=0.0, comm=0.0)
-    assert set(step_time_band(graph, line).parts) == {HOST, WHOLE}
+    sample = by_hand(shared=0.0, own=0.0, comm=0.0)
+    assert set(step_time_band(*sample).parts) == {HOST, WHOLE}
 
 
 @pytest.mark.parametrize("changed", [{"shared": 0.2}, {"own": 0.3}, {"comm": 0.6}])
@@ -116,7 +117,7 @@ def test_every_second_of_the_path_counts_once(name: str) -> None:
         comm_sigma=np.ones_like(found.graph.comm_sigma),
         transfers=tuple(replace(transfer, sigma=1.0) for transfer in found.graph.transfers),
     )
-    parts = path_parts(graph, found.timeline)
+    parts = path_parts(graph, found.timeline, found.windows)
     host = parts.pop(HOST, 0.0) / residuals.host_sigma()
     assert sum(parts.values()) + host == pytest.approx(1.0)
 

@@ -50,6 +50,13 @@ def test_schedules() -> None:
         recipe(**pipeline, pp_schedule="zigzag")
 
 
+def test_steps_overlap_where_the_optimizer_is_validated_afterwards() -> None:
+    fork = {"pp": "2", "dp": "2", "framework": "Megatron-LM fork (zero-bubble)"}
+    assert recipe(**fork, pp_schedule="ZB-1p")[0]["overlap_steps"]
+    assert not recipe(**fork, pp_schedule="1F1B")[0]["overlap_steps"]
+    assert not recipe(pp="2", dp="2", pp_schedule="ZB-1p")[0]["overlap_steps"]
+
+
 def test_virtual_stages_are_the_most_where_that_is_the_habit() -> None:
     pipeline = {"pp": "2", "dp": "2", "framework": "NeMo", "precision": "bf16"}
     found, assumed = recipe(**pipeline, framework_version="NeMo 24.05")

@@ -47,11 +47,11 @@ class Compare(w.VBox):
             self.children = [self.table]
             return
         self.table.comparison = comparison(pinned, now)
-        extent = max(pinned.result.step_time_s, now.result.step_time_s)
+        extent = max(pinned.result.timeline.makespan_s, now.result.timeline.makespan_s)
         for timeline, outcome in ((self.pinned, pinned), (self.present, now)):
             with timeline.hold_sync():
                 timeline.extent_s = extent
-                timeline.show(outcome.result.spans, outcome.result.step_time_s)
+                timeline.show(outcome.result.spans, outcome.result.timeline.makespan_s)
         self.children = [self.table, *self._timelines]
 
 

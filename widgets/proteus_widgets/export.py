@@ -98,7 +98,11 @@ def _state(result: Result) -> dict[str, Any]:
     first = first_link(result)
     timeline, topology, tree = Timeline(), TopologyView(), TreeView()
     timeline.show_whole(
-        spans, result.step_time_s, memory=memory_tracks(result), critical=critical_mask(result), members=members(result)
+        spans,
+        result.timeline.makespan_s,
+        memory=memory_tracks(result),
+        critical=critical_mask(result),
+        members=members(result),
     )
     timeline.light(NOTHING)
     topology.show(result.cluster, result.link_utilisation, busy_by_device(result), first)

@@ -72,7 +72,8 @@ def memory(result: Result) -> Figure:
     device = result.peak_device
     steps = result.memory_over_time[device]
     plot = _figure(f"Memory of GPU {device} by owner", x_axis_label="time [ms]", y_axis_label="GiB")
-    at = np.concatenate([[0.0], steps.time_s, [result.step_time_s]])
+    end_s = result.timeline.makespan_s
+    at = np.concatenate([[0.0], steps.time_s, [end_s]])
     columns = {"time": np.repeat(at, 2)[1:-1] * MS}  # two points a step: the level before and after
     owners = [owner for owner, live in steps.by_owner.items() if live.max(initial=0.0) > 0.0]
     for owner in owners:
@@ -81,10 +82,8 @@ def memory(result: Result) -> Figure:
     colours = [OWNERS[i % len(OWNERS)] for i in range(len(owners))]
     plot.varea_stack(owners, x="time", color=colours, alpha=0.85, legend_label=owners, source=ColumnDataSource(columns))
     capacity = result.cluster.gpu(device).memory_bytes / GiB
-    plot.line(
-        [0, result.step_time_s * MS], [capacity, capacity], color=VERMILION, line_dash="dashed", legend_label="capacity"
-    )
-    plot.x_range = Range1d(start=0, end=result.step_time_s * MS)
+    plot.line([0, end_s * MS], [capacity, capacity], color=VERMILION, line_dash="dashed", legend_label="capacity")
+    plot.x_range = Range1d(start=0, end=end_s * MS)
     plot.y_range = DataRange1d(start=0)
     _legend_outside(plot)
     return plot

@@ -67,7 +67,7 @@ def lane_paths(spans: Spans, lane: int, makespan_s: float, y: float) -> dict[int
 
 def svg(result: Result) -> str:
     """The first devices of the timeline over the step, with a legend."""
-    spans, makespan_s = result.spans, result.step_time_s
+    spans, makespan_s = result.spans, result.timeline.makespan_s
     parts: list[str] = []
     shown: set[int] = set()
     y, drawn, length, device = float(HEAD), 0, 0, -1

@@ -105,7 +105,7 @@ class Workbench(w.VBox):
         result = session.result
         self.timeline.show(
             result.spans,
-            result.step_time_s,
+            result.timeline.makespan_s,
             memory=memory_tracks(result),
             critical=lambda: critical_mask(result),
             arrows=lambda span: arrows(result, span),
