@@ -142,7 +142,7 @@ def _direct(nvlink: str, gpu: Gpu, count: int) -> tuple[tuple[int, int, float], 
     if nvlink == "mesh":
         return full_mesh(count, gpu.nvlink_Bps)
     if nvlink == "cube":
-        return cube_mesh(gpu.nvlink_links, gpu.nvlink_port_Bps)
+        return cube_mesh(gpu.nvlink_links, gpu.nvlink_port_Bps, count)
     if nvlink == "pairs":
         return pairs(count, gpu.nvlink_Bps)
     assert nvlink in ("nvswitch", "none"), nvlink

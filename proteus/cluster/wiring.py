@@ -14,16 +14,18 @@ _CUBE_6 = {
 _CUBE_4 = dict.fromkeys(_CUBE_6, 1)
 
 
-def cube_mesh(ports: int, port_Bps: float) -> Direct:
-    """The hybrid cube mesh of a DGX-1 whose GPUs have 4 or 6 ports.
+def cube_mesh(ports: int, port_Bps: float, num_gpus: int = 8) -> Direct:
+    """The hybrid cube mesh of a DGX-1 whose GPUs have 4 or 6 ports, or what its first GPUs have of it.
 
     Examples
     --------
     >>> sum(rate for a, b, rate in cube_mesh(6, 25e9) if 0 in (a, b))
     150000000000.0
+    >>> cube_mesh(6, 25e9, num_gpus=2)
+    ((0, 1, 25000000000.0),)
     """
     counts = _CUBE_6 if ports == 6 else _CUBE_4
-    return tuple((a, b, count * port_Bps) for (a, b), count in counts.items())
+    return tuple((a, b, count * port_Bps) for (a, b), count in counts.items() if b < num_gpus)
 
 
 def full_mesh(count: int, total_Bps: float) -> Direct:

@@ -56,6 +56,13 @@ def test_what_is_not_said_is_told() -> None:
     assert assumed == []
 
 
+@pytest.mark.parametrize(("gpus", "links"), [(2, 1), (4, 6), (8, 16)])
+def test_some_gpus_of_a_cube_have_the_links_between_them(gpus: int, links: int) -> None:
+    stated = run(gpu="v100-sxm2-16gb", link="nvlink2 hybrid cube mesh", gpus_per_node=gpus, num_gpus=gpus)
+    cluster = cluster_of(stated, [])
+    assert (cluster.link_kind == LinkKind.NVLINK).sum() == 2 * links
+
+
 def test_a_rack_is_one_host() -> None:
     cluster = cluster_of(run(gpu="gb200 (nvl72)", link="nvlink5 nvl72", gpus_per_node=4, num_gpus=64), [])
     assert (cluster.num_hosts, cluster.devices_per_host) == (1, 72)
