@@ -41,6 +41,7 @@ ANY_OF = {
     "profile": ["megatron", "torch-eager", "deepspeed"],
     "offload": [(), (), ("optimizer",), ("parameter", "activation")],
     "overlap_gradients": [True, False],
+    "overlap_steps": [False, True],
 }
 
 

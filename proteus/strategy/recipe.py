@@ -110,6 +110,9 @@ def parallelize(
     recompute, recompute_layers
         none, selective or full; only in the first `recompute_layers` copies
         of every stage when given.
+    bucket_bytes, overlap_gradients, overlap_steps
+        How gradients are reduced, and whether ranks wait for each other before
+        the next step; see :class:`Training`.
     offload
         Tensor roles kept in host memory: optimizer, parameter, activation.
     pad_vocab
