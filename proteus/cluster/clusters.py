@@ -133,6 +133,7 @@ def host(name: str, preset: Mapping[str, Any]) -> Host:
         switched_Bps=(gpu.nvlink_Bps,) * count if preset["nvlink"] == "nvswitch" else (),
         socket_Bps=preset["socket_GBps"] * GB if "socket_GBps" in preset else SOCKET_BPS[gpu.pcie_gen],
         cpus_per_board=preset.get("cpus_per_board", 0),
+        peer_to_peer=preset.get("peer_to_peer", True),
         memory_Bps=preset["memory_GBps"] * GB if "memory_GBps" in preset else MEMORY_BPS[gpu.pcie_gen],
     )
     return build(name, layout)

@@ -72,6 +72,8 @@ class Layout:
         Of every GPU the names of its nearest NICs; empty: the deepest common ancestor decides.
     cpus_per_board
         That many CPUs, counted from the first, are joined with each other; 0: all.
+    peer_to_peer
+        Whether GPUs reach one another over PCIe; else they pass what they send through the memory of a CPU.
     """
 
     cpus: tuple[str, ...]
@@ -86,6 +88,7 @@ class Layout:
     memory_Bps: float
     nearest: tuple[tuple[str, ...], ...] = ()
     cpus_per_board: int = 0
+    peer_to_peer: bool = True
 
     def __post_init__(self) -> None:
         assert len(self.gpus) == len(self.gpu_slots)

@@ -39,7 +39,9 @@ def host_routes(host: Host) -> HostRoutes:
 
     Between GPUs, as NCCL prefers them: NVSwitch; a direct NVLink or xGMI;
     two direct links through one other GPU; PCIe, through the nearest common
-    switch or the CPUs.
+    switch or the CPUs.  Without peer-to-peer the last is the memory of the
+    receiver's CPU, which the sender writes and the receiver reads (NCCL's
+    documentation of ``NCCL_SHM_DISABLE``).
     """
     paths = _Paths(host)
     gpus = range(host.num_gpus)
@@ -84,7 +86,13 @@ class _Paths:
         through = [(mine[c], self.direct[c][b]) for c in sorted(mine) if b in self.direct[c]]
         if through:
             return list(max(through, key=lambda hop: min(links[i].capacity_Bps for i in hop)))
-        return self.tree(a, b)
+        return self.tree(a, b) if self.host.layout.peer_to_peer else self.through_memory(a, b)
+
+    def through_memory(self, a: int, b: int) -> list[int]:
+        """From GPU `a` into the memory of the CPU of `b`, and out of it."""
+        back = self.memory(b, outward=False)
+        memory = self.host.links[back[0]]
+        return [*self.tree(a, memory.dst), self.link[memory.dst, memory.src], *back]
 
     def tree(self, a: int, b: int) -> list[int]:
         """Up from `a`, across, and down to `b`; a NIC's own link goes to or from the network."""
