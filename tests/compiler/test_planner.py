@@ -48,7 +48,7 @@ def test_a_phase_that_receives_is_one_call(recipe: dict[str, Any], calls: list[i
     assert waits(run(**recipe).graph) == [MICRO_BATCHES * n for n in calls]
 
 
-@pytest.mark.parametrize("framework", ["nemo", "libai", "torch-eager", "megatron, transfer_s=0"])
+@pytest.mark.parametrize("framework", ["nemo", "libai", "torch-eager", "deepspeed", "megatron, transfer_s=0"])
 def test_hosts_that_go_on_hold_nobody(framework: str) -> None:
     assert not any(waits(run(framework).graph))
 
