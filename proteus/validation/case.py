@@ -12,7 +12,7 @@ from proteus.errors import StrategyError
 from proteus.strategy import StrategyTree
 from proteus.strategy.config import Memory
 from proteus.validation.architecture import model_of, spec_of
-from proteus.validation.classic import classic_case
+from proteus.validation.classic import classic_case, has_peer_to_peer
 from proteus.validation.frameworks import framework_of
 from proteus.validation.machines import cluster_of
 from proteus.validation.recompute import recompute_alternate, recompute_cheap, recompute_norms
@@ -53,10 +53,11 @@ def case_of(run: Run) -> Case:
     """
     assumed: list[str] = []
     framework = framework_of(run.framework, run.version)
-    cluster = cluster_of(run, assumed, framework.gpu_Gbps)
     if run.kind == "classic":
+        cluster = cluster_of(run, assumed, framework.gpu_Gbps, peer_to_peer=has_peer_to_peer(run))
         tree = classic_case(run, cluster, assumed)
         return Case(run=run, tree=tree, cluster=cluster, assumed=tuple(assumed))
+    cluster = cluster_of(run, assumed, framework.gpu_Gbps)
     recipe, besides = recipe_of(run, framework, assumed)
     spec = spec_of(
         run,

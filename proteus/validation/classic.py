@@ -15,6 +15,10 @@ from proteus.model.graph import Model
 from proteus.strategy import StrategyTree
 from proteus.validation.runs import Run
 
+#: Frameworks whose scripts set NCCL_P2P_DISABLE=1: those around a fork of NVIDIA's examples do for every task
+#: (lambdal/deeplearning-benchmark pytorch/scripts/benchmark_pytorch.sh)
+WITHOUT_PEER_TO_PEER = ("deeplearningexamples fork",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocking:
@@ -120,6 +124,11 @@ PROFILES = {
     "mxnet": ("mxnet", "mxnet, fused_norm_activation=false, channels_last=false"),
     "tensorflow": ("tensorflow", "tensorflow, fused_norm_activation=false"),
 }
+
+
+def has_peer_to_peer(run: Run) -> bool:
+    """Whether the GPUs of a host reach one another directly."""
+    return not any(word in run.framework for word in WITHOUT_PEER_TO_PEER)
 
 
 def as_clocked(run: Run) -> Run:

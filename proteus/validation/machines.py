@@ -36,7 +36,7 @@ def find_gpu(text: str) -> Gpu | None:
     return next((gpu for candidate in candidates if candidate and (gpu := gpus.find(candidate))), None)
 
 
-def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None) -> Cluster:
+def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None, *, peer_to_peer: bool = True) -> Cluster:
     """The cluster of a run, just large enough; what was filled in is added to `assumed`.
 
     Parameters
@@ -44,6 +44,8 @@ def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None) -> C
     gpu_Gbps
         Network of one GPU where the run does not say [Gb/s]; None is what is
         usual for the generation.
+    peer_to_peer
+        Else the GPUs of a host reach one another through its memory, whatever joins them.
 
     Raises
     ------
@@ -64,7 +66,8 @@ def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None) -> C
             assumed.append(f"network {rate:g} Gb/s by GPU")
     if "nvl72" in run.link or "nvl72" in run.gpu:
         return _rack(gpu.name, -(-num_gpus // RACK_GPUS), rate)
-    return _hosts(gpu.name, width, -(-num_gpus // width), rate, _wiring(gpu, width, run.link))
+    nvlink = _wiring(gpu, width, run.link) if peer_to_peer else "none"
+    return _hosts(gpu.name, width, -(-num_gpus // width), rate, nvlink, peer_to_peer)
 
 
 def _wiring(gpu: Gpu, width: int, link: str) -> str:
@@ -81,7 +84,7 @@ def _wiring(gpu: Gpu, width: int, link: str) -> str:
 
 
 @cache
-def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str) -> _Cluster:
+def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str, peer_to_peer: bool) -> _Cluster:
     total = gpu_Gbps * width
     num_nics = max(1, min(width, round(total / max(gpu_Gbps, min(NIC_GBPS, total)))))
     preset = {
@@ -90,9 +93,10 @@ def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str) -> _C
         "nvlink": nvlink,
         "cpus": 2 if width > 4 else 1,
         "switches": max(1, width // 2),
+        "peer_to_peer": peer_to_peer,
         "nics": {"count": num_nics, "Gbps": total / num_nics},
     }
-    name = f"{nodes} x {width} x {gpu}"
+    name = f"{nodes} x {width} x {gpu}" + ("" if peer_to_peer else " without peer-to-peer")
     return Cluster(name=name, runs=((clusters.host(name, preset), nodes),))
 
 

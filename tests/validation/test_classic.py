@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from proteus.cluster import clusters
+from proteus.cluster.kinds import LinkKind
 from proteus.costs import profile
 from proteus.errors import StrategyError
+from proteus.validation.case import case_of
 from proteus.validation.classic import as_clocked, classic_case
 from proteus.validation.runs import parse_runs
 
@@ -78,3 +80,15 @@ def test_a_rate_of_squad_is_not_that_of_its_steps(gpus: int, batch: int, rate: f
     assert as_clocked(run).step_time_s == pytest.approx(step_s, rel=0.005)
     images = parse_runs((header + row.replace("bert_base_squad", "resnet50")).encode(), "t")[0]
     assert as_clocked(images) is images
+
+
+def test_scripts_that_switch_peer_to_peer_off_go_through_host_memory() -> None:
+    header = "model,framework,gpu,n_gpus,gpus_per_node,link,batch_per_gpu,images_or_samples_per_s,unit,precision\n"
+    kinds = {}
+    for framework in ("PyTorch", "PyTorch (DeepLearningExamples fork)"):
+        row = f"resnet50,{framework},H100 80GB SXM5,2,2,NVLink,64,100,images/s,AMP\n"
+        cluster = case_of(parse_runs((header + row).encode(), "t")[0]).cluster
+        kinds[framework] = {LinkKind(cluster.link_kind[i]) for i in cluster.routes([0], [1])[0] if i >= 0}
+    direct, through = kinds.values()
+    assert direct == {LinkKind.NVSWITCH}
+    assert LinkKind.HOST_MEMORY in through
