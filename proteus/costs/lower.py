@@ -257,8 +257,11 @@ def _unfused_attention(
     # The products want heads before tokens: q, k, v and the result are copied into that order and back, their gradients
     # too (DeepLearningExamples BERT modeling.py; PyTorch: permute, then a matmul of four dimensions and contiguous();
     # TensorFlow: tf.transpose).  Megatron's products take the strides as they are.
+    # There q, k and v are products of their own, and two sums make one of the three gradients of what they read.
     turned = 2.0 * size * batch * (rows + cols) * (dim_qk + dim_v)
-    turns = (stream(turned, kernels=4),) if profile.attention == "unfused" else ()
+    turns: tuple[Work, ...] = (stream(turned, kernels=4),) if profile.attention == "unfused" else ()
+    if turns and phase is Phase.INPUT_GRAD:
+        turns += (stream(2.0 * 3.0 * size * batch * rows * dim_qk, kernels=2),)
     return (*first, *middle, *second, *turns) if phase is Phase.FORWARD else (*turns, *second, *middle, *first)
 
 
