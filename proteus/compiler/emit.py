@@ -20,7 +20,7 @@ from proteus.compiler.numbering import TaskIds, number_tasks
 from proteus.compiler.price import pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
-from proteus.compiler.segments import PlayedRank, SegmentTable
+from proteus.compiler.segments import PlayedRank, SegmentTable, Waits
 from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy
 from proteus.compiler.transfer import transfer_pairs
 from proteus.compiler.variants import Variants, variants
@@ -127,8 +127,7 @@ class Emitter:
             classes,
             self.cluster,
             lambda gpu: pricer(gpu, self.precision, self.profile, self.calibration),
-            waits=(self.profile.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1)
-            or (self.profile.host_waits_for_routing and self.topk > 0),
+            waits=self._waits(),
         )
         ids = number_tasks(self.plans, classes, self.relations, self.row_relation, folding, self.num_ranks)
         patterns = PatternTable(self.relations, folding, self.cluster.link_capacity_Bps, sharing=sharing)
@@ -216,6 +215,14 @@ class Emitter:
         start = kinds.of_rank.astype(np.int64) * (position.max() + 1) + position
         key = (self.cluster, self.relations.key(), start.tobytes())
         return _folded(Keyed((self.relations, start), *key), is_folded)
+
+    def _waits(self) -> Waits:
+        """Where the framework holds its host."""
+        profile = self.profile
+        if profile.host_waits_for_routing and self.topk > 0:
+            return Waits.IN_BLOCKS
+        is_held = profile.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1
+        return Waits.BETWEEN_PASSES if is_held or profile.host_waits_for_passes else Waits.NEVER
 
     def _classes(self, folding: Folding, kinds: Variants) -> list[PlayedRank]:
         found = []

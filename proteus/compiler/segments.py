@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 
 import numpy as np
 
 from proteus.cluster import Cluster
 from proteus.cluster.gpu import Gpu
+from proteus.compiler.kinds import SpanKind
 from proteus.compiler.price import Borrowed, Pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import OpRow
@@ -18,6 +20,14 @@ from proteus.identity import Same
 
 #: no curve of a kernel puts a wait off
 _SURE = (0.0,) * len(ComputeClass)
+
+
+class Waits(Enum):
+    """When the host stands still until the device has caught up, so that it cannot launch ahead."""
+
+    NEVER = "never"
+    BETWEEN_PASSES = "between passes"  # at transfers between stages, or around every forward and backward
+    IN_BLOCKS = "in blocks"  # for what the routing decides
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +68,8 @@ class SegmentTable:
     Parameters
     ----------
     waits
-        The host is held at transfers between stages, so what it launches
-        after one takes at least as long as the launches.
+        Where the host is held: what it launches in one go after that takes
+        at least as long as the launches.
     """
 
     def __init__(
@@ -69,7 +79,7 @@ class SegmentTable:
         cluster: Cluster,
         pricer_of: Callable[[Gpu], Pricer],
         *,
-        waits: bool,
+        waits: Waits,
     ) -> None:
         pricers: dict[str, Pricer] = {}
         tables: dict[tuple[object, ...], tuple[int, _Priced]] = {}
@@ -107,7 +117,7 @@ class SegmentTable:
 
 @lru_cache(maxsize=256)
 def _priced(
-    segments: Same[list[list[OpRow]]], pricer: Same[Pricer], coordinate: tuple[int, ...], slow: float, waits: bool
+    segments: Same[list[list[OpRow]]], pricer: Same[Pricer], coordinate: tuple[int, ...], slow: float, waits: Waits
 ) -> _Priced:
     """The segments of a plan on the rank at `coordinate`, whose device takes `slow` times as long."""
     prices = pricer.value
@@ -116,7 +126,7 @@ def _priced(
     flop: list[float] = []
     sigma: list[tuple[tuple[float, ...], tuple[float, ...]]] = []
     host: list[float] = []
-    held: list[bool] = []
+    ranges: list[tuple[int, int]] = []
     borrowed: set[Borrowed] = set()
     for ops in segments.value:
         launches, start = 0.0, len(work)
@@ -139,11 +149,18 @@ def _priced(
             sigma.append((price.shared, price.own))
             launches += price.host_s
             borrowed.update(price.borrowed)
-        held.append(waits and launches > (device_s := sum(work[start:])) > 0.0)
-        if held[-1]:
-            # the host was held at the last transfer: it cannot have launched ahead
-            work[start:] = [time_s * launches / device_s for time_s in work[start:]]
+        ranges.append((start, len(work)))
         host.append(launches)
+    held = [False] * len(host)
+    for members in _launched_together(segments.value, waits):
+        at = [i for number in members for i in range(*ranges[number])]
+        device_s, launches = sum(work[i] for i in at), sum(host[number] for number in members)
+        if launches > device_s > 0.0:
+            # the host was held before the pass: over a whole block it cannot have launched ahead
+            for i in at:
+                work[i] *= launches / device_s
+            for number in members:
+                held[number] = True
     return _Priced(
         rows=tuple(op for ops in segments.value for op in ops),
         sizes=np.array([len(ops) for ops in segments.value], np.int64),
@@ -155,3 +172,17 @@ def _priced(
         is_held=np.array(held, bool),
         borrowed=frozenset(borrowed),
     )
+
+
+def _launched_together(segments: Sequence[Sequence[OpRow]], waits: Waits) -> list[list[int]]:
+    """Numbers of the segments before which the host stands still, and which it launches in one go."""
+    groups: dict[object, list[int]] = {}
+    if waits is not Waits.NEVER:
+        for number, ops in enumerate(segments):
+            groups.setdefault(number if waits is Waits.IN_BLOCKS else _pass_of(ops), []).append(number)
+    return list(groups.values())
+
+
+def _pass_of(ops: Sequence[OpRow]) -> tuple[str, bool]:
+    """The forward, or all the backward, of one kind of block."""
+    return ops[-1].node[0], ops[-1].span is SpanKind.FORWARD

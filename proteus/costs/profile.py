@@ -83,6 +83,9 @@ class Profile:
         ``in_place`` keeps only the logits.
     wire_bytes
         Bytes per element that a reduction of gradients moves; 0: as they are kept.
+    host_waits_for_passes
+        The host stands still until every forward and every backward of a
+        micro-batch has ended, so it cannot launch ahead of the devices.
     host_waits_for_transfers
         The host stands still until a transfer between pipeline stages has
         ended, so it cannot launch ahead of the devices.
@@ -153,6 +156,7 @@ class Profile:
     optimizer: Optimizer
     loss: Loss
     wire_bytes: float
+    host_waits_for_passes: bool
     host_waits_for_transfers: bool
     transfer_s: float
     host_waits_for_routing: bool
