@@ -3,7 +3,7 @@
     python benchmarks/leave_one_table_out.py
 
 Clocks in the middle of a step are medians over tables of dense models of the
-factor that leaves a table without bias.  A table is scored again with the
+factor that leaves a table without bias; a table counts by the root of its rows.  A table is scored again with the
 median of the others; the few other constants that one table alone could show
 fall back to what stood before it.  What that adds to a table's mean error is
 written to ``proteus/validation/data/held_out.json``, which docs/accuracy.md shows.
@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
+
+import numpy as np
 
 from proteus.compiler import price
 from proteus.costs import curves
@@ -82,12 +84,19 @@ def asked(here: Sequence[float], there: Sequence[float], now: float) -> float | 
     return min(LARGEST, now * math.exp(-median(here) / slope))
 
 
+def middle(factors: Mapping[str, float], rows: Mapping[str, int]) -> float:
+    """Median of the factors, each counted by the root of its table's rows."""
+    order = sorted(factors, key=factors.__getitem__)
+    ends = np.cumsum([math.sqrt(rows[name]) for name in order])
+    return factors[order[int(np.searchsorted(ends, ends[-1] / 2))]]
+
+
 def mean(logs: Sequence[float]) -> float:
     """Mean absolute relative error."""
     return fmean(abs(math.expm1(log)) for log in logs)
 
 
-def of_clock(chip: str, tables: Mapping[str, list[Run]]) -> dict[str, float]:
+def of_clock(chip: str, tables: Mapping[str, list[Run]], rows: Mapping[str, int]) -> dict[str, float]:
     """What each table's mean error gains when the chip's clock is the median of the other tables."""
     now = curves.sustained_factor(chip)
     before = {name: errors(runs) for name, runs in tables.items()}
@@ -100,16 +109,16 @@ def of_clock(chip: str, tables: Mapping[str, list[Run]]) -> dict[str, float]:
             here, there = ([logs[name][i] or 0.0 for i in dense] for logs in (before, after))
             if (factor := asked(here, there, now)) is not None:
                 found[name] = factor
-    without = {name: median([v for k, v in found.items() if k != name] or [now]) for name in found}
-    if not found:
+    if len(found) < 2:
         return {}
-    print(f"{chip}: now {now:.2f}; median {median(found.values()):.3f} of {len(found)} tables, ", end="")
+    without = {name: middle({k: v for k, v in found.items() if k != name}, rows) for name in found}
+    print(f"{chip}: now {now:.2f}; median {middle(found, rows):.3f} of {len(found)} tables, ", end="")
     print(f"{min(without.values()):.3f} to {max(without.values()):.3f} with one left out")
     print("  " + ", ".join(f"{name} {factor:.2f}" for name, factor in found.items()))
     added = {}
     for name, factor in without.items():
         pairs = [(a, b) for a, b in zip(before[name], after[name], strict=True) if a is not None and b is not None]
-        moved = [a + (b - a) / math.log(1 - STEP) * math.log(factor / median(found.values())) for a, b in pairs]
+        moved = [a + (b - a) / math.log(1 - STEP) * math.log(factor / middle(found, rows)) for a, b in pairs]
         added[name] = mean(moved) - mean([a for a, _ in pairs])
     return added
 
@@ -126,7 +135,8 @@ def main() -> int:
     added = dict.fromkeys(timed, 0.0)
     for chip, tables in chips.items():
         sampled = {name: runs[:: max(1, len(runs) // ROWS)] for name, runs in tables.items()}
-        for name, more in of_clock(chip, sampled).items():
+        dense = {name: sum(not run.experts for run in runs) for name, runs in tables.items()}
+        for name, more in of_clock(chip, sampled, dense).items():
             added[name] += more * len(tables[name]) / len(timed[name])
     for name, changes in ALONE.items():
         runs = timed[name][:: max(1, len(timed[name]) // ROWS)]
