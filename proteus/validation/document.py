@@ -137,6 +137,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     |:--|--:|
     | x | 1 |
     """
+    assert all(len(row) == len(header) for row in rows), (header, rows)
     lines = [" | ".join(header), "|".join([":--", *["--:"] * (len(header) - 1)])]
     lines += [" | ".join(row) for row in rows]
     return "\n".join(f"|{line}|" if number == 1 else f"| {line} |" for number, line in enumerate(lines))
@@ -202,7 +203,7 @@ def _tables(cold: Sequence[Score], warm: Sequence[Score]) -> str:
         more = (without, warmed.mean_error if warmed else None, spread)
         rows.append((*_cells(name, s), *(percent(error) for error in more)))
     means = [percent(fmean(errors)) if errors else "-" for errors in (held, scaled)]
-    rest = ("verdicts", "missed", "false", "memory", "held out", "warm", "one scale")
+    rest = ("held out", "warm", "one scale")
     text = table((*header, *rest), rows)
     return f"{text}\n\nMean over tables: held out {means[0]}, one scale {means[1]}."
 
