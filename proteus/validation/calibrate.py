@@ -34,8 +34,7 @@ from proteus.strategy import StrategyTree
 #: What a constant may be off by before any run is seen, as a log: the mean errors of kernels, of collectives
 #: and of launch-bound steps on held-out sources (docs/accuracy.md).
 PRIOR = {"compute": 0.10, "network": 0.25, "host": 0.40}
-#: what a step time is off by that no constant explains, as a log, where the runs are those to be predicted:
-#: the spread between repetitions of a run
+#: what a step time is off by that no constant explains, as a log: the spread between repetitions of a run
 NOISE = 0.02
 #: relative step of the difference quotients
 STEP = 0.05
@@ -69,6 +68,15 @@ class Constants:
         scale = dict.fromkeys(Family, self.compute)
         return Calibration(scale=scale, network=self.network, host=self.host, source=self.source or "calibration")
 
+    def believed(self, share: float) -> Constants:
+        """The constants where only a part of their logarithms is believed.
+
+        >>> Constants(compute=1.21).believed(0.5).compute
+        1.1
+        """
+        assert 0.0 <= share <= 1.0, share
+        return replace(self, **{name: getattr(self, name) ** share for name in PRIOR})
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the constants, for example beside the file of the cluster."""
         with atomic_write(path) as temporary:
@@ -87,18 +95,13 @@ class Constants:
         return Constants(**row)
 
 
-def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]], *, noise: float = NOISE) -> Constants:
+def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> Constants:
     """The constants that `runs` ask for.
 
     Parameters
     ----------
     runs
         ``(tree, measured step time [s])`` of each; one is enough.
-    noise
-        What a step time is off by that no constant explains, as a log.  The
-        default makes predictions of the runs themselves nearly right; more
-        leaves more to what was known before, for runs unlike them.
-
     Examples
     --------
     >>> import proteus as pt
@@ -120,7 +123,7 @@ def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]], *, n
     for _ in range(ROUNDS):
         base = _log_times(bare, runs, found)
         slopes = np.stack([(_log_times(bare, runs, found + STEP * unit) - base) / STEP for unit in np.eye(len(names))])
-        found = _most_likely(slopes.T, measured - base + slopes.T @ found, noise)
+        found = _most_likely(slopes.T, measured - base + slopes.T @ found)
     factors = np.exp(np.clip(found, -math.log(LARGEST), math.log(LARGEST)))
     return Constants(
         **dict(zip(names, factors.tolist(), strict=True)), source=f"{len(runs)} measured runs on {cluster.name}"
@@ -133,10 +136,10 @@ def _log_times(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]], log
     return np.log([simulate(tree, cluster, calibration=calibration).step_time_s for tree, _ in runs])
 
 
-def _most_likely(slopes: np.ndarray, target: np.ndarray, noise: float) -> np.ndarray:
+def _most_likely(slopes: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Least squares of ``slopes @ x = target`` within the noise and ``x = 0`` within the priors."""
     prior = np.diag([1.0 / spread for spread in PRIOR.values()])
-    rows = np.concatenate([slopes / noise, prior])
-    right = np.concatenate([target / noise, np.zeros(len(PRIOR))])
+    rows = np.concatenate([slopes / NOISE, prior])
+    right = np.concatenate([target / NOISE, np.zeros(len(PRIOR))])
     solution: np.ndarray = np.linalg.lstsq(rows, right, rcond=None)[0]
     return solution

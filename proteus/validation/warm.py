@@ -2,8 +2,8 @@
 
 Which run is chosen, and how much is made of it, never depends on what was
 measured.  It is the most central one, nearest in configuration to all the
-others; and the farther they are from it, the less of its error is taken to be
-theirs as well: a constant of a machine is the same for all, but much of an
+others.  The farther a run is from it, the less of its error is taken to be the
+other's as well: a constant of a machine is the same for all, but much of an
 error belongs to a model, a kernel or a schedule.
 """
 
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from proteus.costs import residuals
+from proteus.costs.residuals import StepKind
 from proteus.validation.calibrate import NOISE, PRIOR, Constants, calibrate
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
@@ -24,21 +26,8 @@ _SIZES = ("num_gpus", "tp", "pp", "cp", "ep", "micro_batch", "seq", "hidden", "l
 #: what is the same or not, and the distance where it is not
 _TEXTS = ("model", "precision", "recompute", "attention", "zero", "schedule", "overlap")
 OTHER = 2.0
-#: distance at which half of a run's error is another run's as well; between 1 and 3 the shipped tables do not care
+#: distance at which two runs differ as much as the constants of machines do; from 1 to 4 the shipped tables do not care
 HALF = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Teacher:
-    """The run that teaches, by its number, and its mean distance from the others."""
-
-    number: int
-    distance: float
-
-    @property
-    def noise(self) -> float:
-        """What a constant of the machine does not explain for the others, as a log."""
-        return math.hypot(NOISE, PRIOR["compute"] * math.sqrt(self.distance / HALF))
 
 
 def distance(a: Run, b: Run) -> float:
@@ -52,8 +41,31 @@ def distance(a: Run, b: Run) -> float:
     return sizes + OTHER * sum(getattr(a, name) != getattr(b, name) for name in _TEXTS)
 
 
-def teachers(runs: Sequence[Run], cold: Sequence[Score]) -> dict[tuple[str, str, str], Teacher]:
-    """The teacher of each table, framework and GPU, where there is another run to predict."""
+def share(teacher: Run, run: Run) -> float:
+    """How much of what a teacher asks for, as a log, another run is believed to ask for as well.
+
+    A constant of the machine is known beforehand to within its prior spread.
+    Against it stand the noise of a run, what whole steps of such models are
+    off by for reasons of their own, and how unlike the two are.
+
+    >>> one = Run(id="1", table_id="t", kind="llm", tp=2)
+    >>> share(one, one) > share(one, replace(one, tp=8)) > share(one, replace(one, tp=8, experts=64)) > 0.0
+    True
+    """
+    spread = PRIOR["compute"]
+    own = max(residuals.step_sigma(_kind(each)) for each in (teacher, run))
+    unlike = spread * math.sqrt(distance(teacher, run) / HALF)
+    return spread**2 / (spread**2 + math.hypot(NOISE, own, unlike) ** 2)
+
+
+def _kind(run: Run) -> StepKind:
+    if run.kind == "classic":
+        return StepKind.OTHER
+    return StepKind.EXPERTS if (run.experts or 1) > 1 else StepKind.TRANSFORMER
+
+
+def teachers(runs: Sequence[Run], cold: Sequence[Score]) -> dict[tuple[str, str, str], int]:
+    """The number of the run that teaches each table, framework and GPU, where there is another run to predict."""
     groups: dict[tuple[str, str, str], list[int]] = {}
     for number, (run, score) in enumerate(zip(runs, cold, strict=True)):
         if score.time_error is not None:
@@ -61,10 +73,8 @@ def teachers(runs: Sequence[Run], cold: Sequence[Score]) -> dict[tuple[str, str,
     return {key: _most_central(runs, members) for key, members in groups.items() if len(members) > 1}
 
 
-def _most_central(runs: Sequence[Run], members: Sequence[int]) -> Teacher:
-    means = [sum(distance(runs[n], runs[other]) for other in members) / (len(members) - 1) for n in members]
-    best = min(range(len(members)), key=means.__getitem__)
-    return Teacher(number=members[best], distance=means[best])
+def _most_central(runs: Sequence[Run], members: Sequence[int]) -> int:
+    return min(members, key=lambda number: sum(distance(runs[number], runs[other]) for other in members))
 
 
 def group_of(run: Run) -> tuple[str, str, str]:
@@ -72,23 +82,25 @@ def group_of(run: Run) -> tuple[str, str, str]:
     return run.table_id, run.framework, run.gpu
 
 
-def learn(run: Run, noise: float = NOISE) -> Constants:
+def learn(run: Run) -> Constants:
     """The constants that one run asks for."""
     assert run.step_time_s is not None
     case = case_of(run)
-    return calibrate(case.cluster, [(fastest_that_fits(case).tree, run.step_time_s)], noise=noise)
+    return calibrate(case.cluster, [(fastest_that_fits(case).tree, run.step_time_s)])
 
 
 def warm_tasks(runs: Sequence[Run], cold: Sequence[Score], options: Options) -> list[tuple[Run, Options]]:
     """The runs that did not teach and belong to a table with a teacher, each with what that one taught."""
     chosen = teachers(runs, cold)
-    constants = {key: learn(runs[teacher.number], teacher.noise) for key, teacher in chosen.items()}
-    taught = {teacher.number for teacher in chosen.values()}
-    return [
-        (run, replace(options, constants=constants[group_of(run)]))
-        for number, run in enumerate(runs)
-        if number not in taught and group_of(run) in constants
-    ]
+    learned = {key: learn(runs[number]) for key, number in chosen.items()}
+    taught = set(chosen.values())
+    tasks = []
+    for number, run in enumerate(runs):
+        key = group_of(run)
+        if key in chosen and number not in taught:
+            constants = learned[key].believed(share(runs[chosen[key]], run))
+            tasks.append((run, replace(options, constants=constants)))
+    return tasks
 
 
 def warm_scores(

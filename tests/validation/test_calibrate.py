@@ -12,7 +12,7 @@ from proteus.validation.calibrate import Constants, calibrate
 from proteus.validation.runs import parse_runs
 from proteus.validation.score import PLAIN
 from proteus.validation.validate import validate
-from proteus.validation.warm import Teacher, distance, teachers, warm_scores
+from proteus.validation.warm import distance, learn, share, teachers, warm_scores, warm_tasks
 from tests.validation.rows import table
 
 CLUSTER = pt.clusters.load("dgx-a100", nodes=2)
@@ -69,7 +69,7 @@ def test_one_run_teaches_and_is_not_scored() -> None:
     chosen = teachers(runs, cold)
     assert len(chosen) == 1  # a table of one run has nothing to predict
     warm = warm_scores(runs, cold, PLAIN, workers=1)
-    taught = {teacher.number for teacher in chosen.values()}
+    taught = set(chosen.values())
     assert [score.id for score in warm] == [run.id for n, run in enumerate(runs[:2]) if n not in taught]
     before = next(score for score in cold if score.id == warm[0].id)
     assert abs(warm[0].time_error or 0.0) < abs(before.time_error or 0.0)
@@ -79,22 +79,24 @@ def test_the_most_central_run_teaches_whatever_was_measured() -> None:
     rows = [{"id": f"a-{mb}", "micro_batch": str(mb), "step_time_s": str(step_s)} for mb, step_s in MEASURED]
     runs = parse_runs(table(*rows), "t")
     (teacher,) = teachers(runs, validate(runs, workers=1)).values()
-    assert runs[teacher.number].micro_batch == 4
-    assert teacher.distance == pytest.approx((2 + 1) / 2)  # from 1 and 8
+    assert runs[teacher].micro_batch == 4
 
 
 MEASURED = ((1, 9.0), (4, 7.0), (8, 0.5))
 
 
-def test_a_run_far_from_the_others_teaches_less() -> None:
-    assert Teacher(number=0, distance=0.0).noise < Teacher(number=0, distance=1.0).noise
-    near, far = (calibrate(CLUSTER, [(TREE, 1.5 * COLD_S)], noise=Teacher(number=0, distance=d).noise) for d in (0, 8))
-    told = [pt.simulate(TREE, CLUSTER, calibration=found.calibration()).step_time_s / COLD_S for found in (near, far)]
-    assert told[0] == pytest.approx(1.5, rel=0.05)
-    assert 1.0 < told[1] < 1.25
+def test_a_run_is_believed_less_by_runs_unlike_it() -> None:
+    rows = [{"id": f"a-{mb}", "micro_batch": str(mb), "step_time_s": str(step_s)} for mb, step_s in MEASURED]
+    runs = parse_runs(table(*rows, {"id": "moe", "micro_batch": "4", "moe_experts": "8", "moe_topk": "2"}), "t")
+    one, four, eight, experts = runs
+    assert share(four, four) > share(four, eight) > share(four, one) > 0.0
+    assert share(four, experts) < share(four, four) / 2  # what steps with experts are off by is rarely the machine
 
-
-COLD_S = pt.simulate(TREE, CLUSTER).step_time_s
+    cold = validate(runs[:3], workers=1)
+    learned = learn(four)
+    by_id = {run.id: options.constants for run, options in warm_tasks(runs[:3], cold, PLAIN)}
+    for run in (one, eight):
+        assert by_id[run.id] == learned.believed(share(four, run))
 
 
 def test_distance_counts_what_differs() -> None:
