@@ -92,7 +92,7 @@ def test_advice_is_applied_and_taken_back(bench: Page) -> None:
     bench.get_by_role("button", name=re.compile("^Apply: ")).first.click()
     bench.wait_for_function(f"window.proteusProbe.timeline.rev > {rev}")
     expect(steps).not_to_have_text(before)
-    expect(bench.locator(".pt-change").first).to_have_class(re.compile("pt-good"))
+    expect(bench.locator(".pt-change").first.locator(".pt-good")).to_have_text(re.compile(r"^-[\d.]+%$"))
     bench.get_by_role("button", name="Undo the last change").click()
     expect(steps).to_have_text(before)
 
