@@ -27,6 +27,7 @@ def test_views_are_linked_in_all_directions(bench: Page) -> None:
     # from a node of the tree
     row(bench, "layers").click()
     bench.wait_for_function("window.proteusProbe.topology.lit.length > 0")
+    bench.wait_for_function("window.proteusProbe.tree.selected >= 0")  # every view learns of it by itself
     selected = probe(bench, "tree.selected")
     expect(bench.locator(f".pt-tree [data-id='{selected}']")).to_have_attribute("aria-selected", "true")
     # from a span: step with the keyboard until one crosses links
@@ -38,7 +39,7 @@ def test_views_are_linked_in_all_directions(bench: Page) -> None:
     bench.keyboard.press("ArrowRight")
     bench.keyboard.press("ArrowDown")  # from compute to the tensor stream beneath it
     bench.wait_for_function("window.proteusProbe.topology.lit.length > 0")
-    assert probe(bench, "tree.selected") >= 0
+    bench.wait_for_function("window.proteusProbe.tree.selected >= 0")
     expect(bench.locator(".pt-live").first).to_contain_text("tensor comm")
     # from a link
     edge = bench.locator(".pt-link.pt-lit").first.get_attribute("aria-label")
@@ -46,7 +47,7 @@ def test_views_are_linked_in_all_directions(bench: Page) -> None:
     bench.keyboard.press("Enter")
     expect(bench.locator(".pt-info strong")).to_contain_text("used")
     expect(bench.locator(".pt-info div").first).to_contain_text("each flow gets")
-    assert probe(bench, "tree.selected") == -1
+    bench.wait_for_function("window.proteusProbe.tree.selected === -1")
 
 
 def test_the_cursor_sets_the_time_of_the_topology(bench: Page) -> None:
