@@ -260,12 +260,13 @@ class OpCosts:
         return curve, work.num_kernels * time_s
 
 
-#: what computes a dtype that the GPU's sheet does not list
+#: what computes a dtype or precision that the GPU's sheet does not list
 _RUNS_AS = {
     "bf16": ("fp16", "fp32"),  # Volta and Pascal: no bf16 units
     "fp16": ("bf16", "fp32"),
     "tf32": ("fp32",),  # before Ampere TF32 is plain fp32
     "fp8": ("bf16", "fp16", "fp32"),  # weights are stored in fp8, products run in half precision
+    "fp8-rowwise": ("fp8", "bf16", "fp16", "fp32"),  # a precision whose products are those of fp8
     "nvfp4": ("bf16", "fp16", "fp32"),  # the same
     "fp32": ("tf32",),
 }

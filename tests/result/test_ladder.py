@@ -53,6 +53,16 @@ def test_uneven_stages_are_told_from_the_bubble() -> None:
     assert uneven["uneven stages"] > even["uneven stages"]
 
 
+def test_scales_by_row_have_the_peak_of_their_products() -> None:
+    cluster = pt.clusters.load("dgx-h100")
+    by_tensor, by_row = (
+        pt.simulate(pt.StrategyTree(small()).parallelize(dp=8, global_batch=16, precision=name), cluster)
+        for name in ("fp8", "fp8-rowwise")
+    )
+    assert rungs(by_tensor)["ideal compute"] == rungs(by_row)["ideal compute"]
+    assert 0.0 < by_row.mfu < by_tensor.mfu
+
+
 def test_what_is_asked_for_shows_as_a_rung() -> None:
     tree = pt.StrategyTree(small())
     cluster = pt.clusters.load("dgx-a100")
