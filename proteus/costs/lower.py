@@ -34,6 +34,11 @@ Sizes = Mapping[str, int]
 HALF_BYTES = 2
 #: bytes per element of fp32 scores, statistics and main gradients
 FP32_BYTES = 4
+#: What the rows of operands of tensor cores are aligned to (NVIDIA, Matrix Multiplication Background User's Guide,
+#: "Tensor Core Requirements").  Batched products of heads that are not: BigScience's log of layouts on A100
+#: (bigscience train/tr11-176B-ml/chronicles-prequel.md, "NHEADs comparison") has 34 % and 38 % longer steps with heads
+#: of 108 than of 144, which makes 11 TFLOPS of each of the eight products of a layer.
+ROW_BYTES = 16
 
 
 def works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
@@ -151,10 +156,19 @@ def _matmul(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
     return _bmm(phase, batch, m, n, k, precision)
 
 
-def _bmm(phase: Phase, batch: int, m: int, n: int, k: int, precision: Precision) -> tuple[Work, ...]:
-    """A product of two activations, whose two gradients both belong to INPUT_GRAD."""
+def _bmm(
+    phase: Phase, batch: int, m: int, n: int, k: int, precision: Precision, *, aligned: bool = True
+) -> tuple[Work, ...]:
+    """A product of two activations, whose two gradients both belong to INPUT_GRAD.
+
+    Parameters
+    ----------
+    aligned
+        Whether rows begin where tensor cores can read them; else the vector units multiply.
+    """
     dtype, size = precision.activation, precision.activation_bytes
     dtype = precision.compute if dtype == "fp32" else dtype  # tf32 products of fp32 activations
+    dtype = dtype if aligned else "fp32"
     if phase is Phase.FORWARD:
         return (gemm(batch, m, n, k, dtype, size, size),)
     if phase is Phase.INPUT_GRAD:
@@ -233,6 +247,9 @@ def _unfused_attention(
     to 8,192 tokens) takes 20 to 23 ps by score, forward and backward, of which
     the softmax takes 8, and such a product 1.9 with heads of 64 and 2.4 with
     128, where its traffic alone is 1.2.
+
+    Heads that are no multiple of 16 bytes wide keep tensor cores from reading
+    their rows, and cuBLAS takes kernels of the vector units for them.
     """
     size = precision.activation_bytes
     scores = float(batch) * rows * cols
@@ -250,8 +267,8 @@ def _unfused_attention(
     first, second = (
         tuple(work if work.shape[1:3] == (rows, cols) else replace(work, variant=SERIAL) for work in works)
         for works in (
-            _bmm(phase, batch, rows, cols, dim_qk, precision),
-            _bmm(phase, batch, rows, dim_v, cols, precision),
+            _bmm(phase, batch, rows, cols, dim_qk, precision, aligned=dim_qk * size % ROW_BYTES == 0),
+            _bmm(phase, batch, rows, dim_v, cols, precision, aligned=dim_v * size % ROW_BYTES == 0),
         )
     )
     # The products want heads before tokens: q, k, v and the result are copied into that order and back, their gradients

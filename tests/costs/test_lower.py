@@ -112,6 +112,34 @@ def test_unfused_attention_moves_the_scores() -> None:
     assert softmax == [4 * scores]  # read and written
 
 
+@pytest.mark.parametrize(("dim", "dtype"), [(144, "bf16"), (108, "fp32"), (150, "fp32")])
+def test_tensor_cores_read_rows_of_16_bytes(dim: int, dtype: str) -> None:
+    op = plain_attention()
+    sizes = at(op, kv_heads=16, head_dim=dim)
+    for phase, products in ((Phase.FORWARD, 2), (Phase.INPUT_GRAD, 4)):
+        found = [w for w in works(op, sizes, phase, BF16, profile.load("megatron-sc21")) if w.family is Family.GEMM]
+        assert [w.dtype for w in found] == [dtype] * products
+        assert all(w.dtype == "bf16" or w.bytes < 4 * w.flop / dim for w in found)  # operands stay narrow
+    assert [w.dtype for w in works(op, sizes, Phase.FORWARD, BF16, MEGATRON)][-1] == "bf16"  # flash attention pads
+
+
+def test_products_of_misaligned_heads_take_as_long_as_measured() -> None:
+    """64 heads of 108 on an A100: eight products of a layer are 40 ms longer than those of heads of 96 to 144.
+
+    BigScience's log (bigscience, tr11-176B-ml/chronicles-prequel.md, "NHEADs comparison" and "Another round"): steps of
+    162.7 and 147.4 s for 124.8 and 107.1 s, 13 and 7 layers by stage, 69 and 139 slots of a pipeline.
+    """
+    op, costs = plain_attention(), OpCosts(gpus.load("a100-80gb"))
+
+    def products_s(dim: int) -> float:
+        sizes = at(op, batch=1, seq=2048, kv_seq=2048, kv_heads=64, head_dim=dim)
+        phases = (Phase.FORWARD, Phase.FORWARD, Phase.INPUT_GRAD)  # full recomputation
+        kernels = [w for phase in phases for w in works(op, sizes, phase, BF16, profile.load("megatron-sc21"))]
+        return sum(costs.time(w).time_s for w in kernels if w.family is Family.GEMM)
+
+    assert products_s(108) - products_s(112) == pytest.approx(40e-3, rel=0.2)
+
+
 def test_unfused_attention_turns_heads_and_tokens_around() -> None:
     """q, k, v and the result read and written, 16 elements by token and head dimension; and scale, mask, softmax."""
     op, old = plain_attention(), profile.load("apex-bert")
