@@ -19,6 +19,11 @@ from proteus.validation.runs import Run
 USUAL_GBPS = {"pascal": 12.5, "volta": 12.5, "ampere": 200.0, "hopper": 400.0, "blackwell": 400.0}
 #: slowest NIC that a host of GPUs is built with [Gb/s]: slower shares per GPU mean fewer NICs
 NIC_GBPS = 100.0
+#: GPUs of a host that does not say how many
+USUAL_GPUS_PER_NODE = 8
+#: xGMI ports of modules on a common board, each of which reaches all others (AMD Instinct MI250, MI300X and later);
+#: cards for PCIe slots have fewer, for bridges that not every host has
+BOARD_PORTS = 7
 #: GPUs of one NVLink domain that is a whole rack (NVIDIA GB200 NVL72 reference design)
 RACK_GPUS = 72
 
@@ -56,9 +61,9 @@ def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None, *, p
     if gpu is None:
         raise TopologyError(f"GPU {run.gpu!r} is not known" if run.gpu else "the GPU is not stated")
     num_gpus = run.num_gpus or 1
-    width = run.gpus_per_node or 8
+    width = run.gpus_per_node or USUAL_GPUS_PER_NODE
     if run.gpus_per_node is None:
-        assumed.append("8 GPUs by node")
+        assumed.append(f"{width} GPUs by node")
     rate = run.gpu_Gbps
     if rate is None:
         rate = gpu_Gbps if gpu_Gbps is not None else USUAL_GBPS.get(gpu.generation, NIC_GBPS)
@@ -76,6 +81,8 @@ def _wiring(gpu: Gpu, width: int, link: str) -> str:
         return "none"
     if "cube" in link:
         return "cube"
+    if gpu.vendor == "amd":
+        return "mesh" if gpu.nvlink_links >= BOARD_PORTS or "xgmi" in link or "infinity" in link else "none"
     if gpu.has_nvswitch or "switch" in link:
         return "nvswitch"
     if gpu.generation in ("pascal", "volta"):

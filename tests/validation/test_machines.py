@@ -74,6 +74,15 @@ def test_links_follow_the_words_and_the_gpu() -> None:
     assert not cluster_of(run(gpu="v100-32gb", link="nvlink2"), []).host.has_nvswitch
 
 
+def test_modules_of_amd_reach_one_another() -> None:
+    modules = cluster_of(run(gpu="mi300x", num_gpus=8), [])
+    assert (modules.link_kind == LinkKind.XGMI).sum() == 8 * 7
+    assert cluster_of(run(gpu="mi250", num_gpus=8), []).host.layout.direct
+    cards = run(gpu="mi210", num_gpus=8)
+    assert cluster_of(cards, []).host.layout.direct == ()
+    assert cluster_of(run(gpu="mi210", num_gpus=4, gpus_per_node=4, link="xgmi bridge"), []).host.layout.direct
+
+
 def test_an_unknown_gpu_is_named() -> None:
     with pytest.raises(TopologyError, match="'warp-9' is not known"):
         cluster_of(run(gpu="warp-9"), [])
