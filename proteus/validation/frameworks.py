@@ -26,6 +26,8 @@ class Framework:
         Framework profile of the cost models.
     eager_profile
         The same without its compiler, for frameworks where that is opt-in.
+    bf16_profile
+        The same where parameters and activations are in bf16.
     pure_profile
         The same where parameters and reductions are all in 16 bits (FSDP's mixed precision PURE).
     graphed_profile, graphed_since, graphed_precision
@@ -65,6 +67,7 @@ class Framework:
     profile: str
     source: str
     eager_profile: str | None = None
+    bf16_profile: str | None = None
     pure_profile: str | None = None
     graphed_profile: str | None = None
     graphed_since: float = 0.0

@@ -9,6 +9,7 @@ from typing import Any
 from proteus.costs import profile as profiles
 from proteus.errors import StrategyError
 from proteus.validation.frameworks import Framework, version_of
+from proteus.validation.machines import USUAL_GPUS_PER_NODE
 from proteus.validation.runs import Run
 
 #: precisions as tables write them
@@ -33,20 +34,27 @@ _ATTENTION = (
     ("fused", "fused_softmax"),
     ("torch", "unfused_fp32"),
 )
+#: schedules by their names without blanks and dashes
 _SCHEDULES = {
-    "1f1b-i": "interleaved",
-    "1f1b-interleaved": "interleaved",
+    "1f1bi": "interleaved",
+    "1f1binterleaved": "interleaved",
+    "interleaved1f1b": "interleaved",
     "interleaved": "interleaved",
     "gpipe": "gpipe",
-    "zb-1p": "zb-h1",
-    "zb-2p": "zb-h2",
-    "zb-h2": "zb-h2",
-    "zb-h1": "zb-h1",
-    "zb-v": "zb-v",
-    "v-half": "v-half",
-    "v-min": "v-min",
+    "zb1p": "zb-h1",
+    "zb2p": "zb-h2",
+    "zbh2": "zb-h2",
+    "zbh1": "zb-h1",
+    "zbv": "zb-v",
+    "zbvzerobubble": "zb-v",
+    "vhalf": "v-half",
+    "vmin": "v-min",
     "dualpipe": "dualpipe",
+    "dualpipev": "dualpipe",
 }
+#: fewest chunks by rank of a schedule that interleaves them: what a run means that names one and no number
+#: (torchtitan distributed/pipeline_parallel.py: two stages by rank for schedules of several)
+INTERLEAVED_CHUNKS = 2
 
 
 def precision_of(run: Run, framework: Framework, assumed: list[str]) -> str:
@@ -73,8 +81,10 @@ def _by_row(run: Run) -> bool:
 def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str]) -> str:
     """The framework profile of a run, changed where the run says so."""
     name = framework.profile
-    if framework.eager_profile is not None and "compile" not in run.notes:
+    if framework.eager_profile is not None and not is_compiled(run):
         name = framework.eager_profile
+    if framework.bf16_profile is not None and precision == "bf16":
+        name = framework.bf16_profile
     if run.task == "lora" and framework.lora_profile is not None:
         name = framework.lora_profile
     if framework.pure_profile is not None and "pure" in run.zero:
@@ -114,6 +124,15 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
     return ", ".join([name, *(f"{field}={value}" for field, value in changes.items())])
 
 
+def is_compiled(run: Run) -> bool:
+    """Whether the remarks tell of torch.compile, and not of its absence.
+
+    >>> [is_compiled(Run(id="1", table_id="t", kind="llm", notes=n)) for n in ("fsdp+compile", "no torch.compile", "")]
+    [True, False, False]
+    """
+    return "compile" in re.sub(r"\b(no|not|without)\b[\w\s.]*compile", "", run.notes)
+
+
 def is_graphed(run: Run, framework: Framework) -> bool:
     """Whether runs of this version and precision capture the whole step in a CUDA graph."""
     version = version_of(run.version)
@@ -145,7 +164,7 @@ def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
         if (run.dp or 1) > 1:
             assumed.append(f"ZeRO stage {framework.zero}")
         return framework.zero
-    if "fsdp" in text:
+    if "fsdp" in text or "hsdp" in text:
         return 3
     if "distributed optimizer" in text or "zero1" in text:
         return 1
@@ -158,11 +177,18 @@ def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
 def shard_of(run: Run, dp: int) -> int | None:
     """Data-parallel ranks that share one copy of what ZeRO cuts; None where that is all of them.
 
+    Hybrid sharding shards inside a host unless told otherwise (PyTorch FSDP, ``ShardingStrategy.HYBRID_SHARD``).
+
     >>> shard_of(Run(id="1", table_id="t", kind="llm", zero="zero1 size=8"), 64)
     8
+    >>> shard_of(Run(id="1", table_id="t", kind="llm", zero="hsdp", gpus_per_node=8, tp=2), 64)
+    4
     """
     found = re.search(r"size=(\d+)", run.zero)
-    return int(found.group(1)) if found is not None and int(found.group(1)) < dp else None
+    size = int(found.group(1)) if found is not None else dp
+    if found is None and ("hsdp" in run.zero or "hybrid" in run.zero):
+        size = max(1, (run.gpus_per_node or USUAL_GPUS_PER_NODE) // (run.tp or 1))
+    return size if size < dp else None
 
 
 def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
@@ -205,9 +231,12 @@ def schedule_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[str
         assumed.append("a virtual stage by layer")
     if text in ("", "none", "1f1b"):
         return ("interleaved", virtual) if virtual > 1 else ("1f1b", 1)
-    if text not in _SCHEDULES:
+    name = _SCHEDULES.get(re.sub(r"[\s_-]+", "", text))
+    if name is None:
         raise StrategyError(f"schedule {run.schedule!r} is not known")
-    name = _SCHEDULES[text]
+    if name == "interleaved" and run.virtual_stages is None:
+        virtual = INTERLEAVED_CHUNKS
+        assumed.append(f"{virtual} virtual stages by rank")
     return name, virtual if name == "interleaved" else 1
 
 

@@ -41,6 +41,49 @@ def test_groups_of_hybrid_zero() -> None:
     assert recipe(zero_stage="zero1 size=-1")[0]["shard"] is None
 
 
+def test_hybrid_sharding_shards_inside_a_host() -> None:
+    found, _ = recipe(zero_stage="HSDP", dp="32", n_gpus="64")
+    assert (found["zero"], found["shard"]) == (3, 4)  # hosts of eight hold four pairs of tensor ranks
+    assert recipe(zero_stage="HYBRID_SHARD FSDP size=16", dp="32", n_gpus="64")[0]["shard"] == 16
+    assert recipe(zero_stage="HSDP")[0]["shard"] is None  # one host
+
+
+def test_names_of_schedules_are_spelled_in_many_ways() -> None:
+    pipeline = {"pp": "2", "dp": "2"}
+    for text in ("Interleaved 1F1B", "Interleaved1F1B", "1F1B-interleaved"):
+        found, assumed = recipe(**pipeline, pp_schedule=text)
+        assert (found["schedule"], found["virtual_stages"]) == ("interleaved", 2)
+        assert "2 virtual stages by rank" in assumed
+    assert recipe(**pipeline, pp_schedule="Interleaved 1F1B", vpp="4")[0]["virtual_stages"] == 4
+    assert recipe(**pipeline, pp_schedule="ZBV zero bubble")[0]["schedule"] == "zb-v"
+
+
+def test_no_compiler_is_not_a_compiler() -> None:
+    titan = {"framework": "torchtitan", "precision": "bf16"}
+    eager, compiled = (
+        profiles.load(str(recipe(**titan, notes=text)[0]["profile"])) for text in ("no torch.compile", "FSDP+compile")
+    )
+    assert (eager.name, compiled.name) == ("torchtitan-eager", "torchtitan")
+
+
+def test_sharded_frameworks_have_profiles_of_their_own() -> None:
+    sharded = {"tp": "1", "dp": "8", "precision": "bf16"}
+    found, _ = recipe(**sharded, framework="fms-fsdp (PyTorch FSDP)")
+    assert (found["profile"], found["zero"]) == ("fms-fsdp", 3)
+    assert recipe(**sharded, framework="fms-fsdp", notes="compile")[0]["profile"] == "fms-fsdp-compiled"
+    found, _ = recipe(**sharded, framework="lit-gpt (PyTorch FSDP)")
+    assert (found["profile"], found["zero"]) == ("fsdp", 3)
+
+
+def test_deepspeed_sums_gradients_of_bf16_in_fp32() -> None:
+    half, brain = (
+        profiles.load(str(recipe(framework="Megatron-DeepSpeed", precision=name)[0]["profile"])).precision(name)
+        for name in ("fp16", "bf16")
+    )
+    assert (half.grad_bytes, half.reduce_bytes) == (2.0, 2.0)
+    assert (brain.grad_bytes, brain.reduce_bytes) == (4.0, 8.0)
+
+
 def test_schedules() -> None:
     pipeline = {"pp": "2", "dp": "2"}
     assert recipe(**pipeline)[0]["schedule"] == "1f1b"
