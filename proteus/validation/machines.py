@@ -26,6 +26,9 @@ USUAL_GPUS_PER_NODE = 8
 BOARD_PORTS = 7
 #: GPUs of one NVLink domain that is a whole rack (NVIDIA GB200 NVL72 reference design)
 RACK_GPUS = 72
+#: GPUs of one tray of it, the node that schedulers know; a job over several racks asks for equal segments of trays
+#: (Slurm's topology/block plugin, sbatch --segment)
+TRAY_GPUS = 4
 
 
 def find_gpu(text: str) -> Gpu | None:
@@ -70,7 +73,8 @@ def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None, *, p
         if num_gpus > width:
             assumed.append(f"network {rate:g} Gb/s by GPU")
     if "nvl72" in run.link or "nvl72" in run.gpu:
-        return _rack(gpu.name, -(-num_gpus // RACK_GPUS), rate)
+        in_rack = gpus_of_rack(num_gpus)
+        return _racks(gpu.name, in_rack, -(-num_gpus // in_rack), rate)
     nvlink = _wiring(gpu, width, run.link) if peer_to_peer else "none"
     return _hosts(gpu.name, width, -(-num_gpus // width), rate, nvlink, peer_to_peer)
 
@@ -107,16 +111,31 @@ def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str, peer_
     return Cluster(name=name, runs=((clusters.host(name, preset), nodes),))
 
 
+def gpus_of_rack(num_gpus: int) -> int:
+    """GPUs that a job of so many takes in each rack: the most that make all racks equal.
+
+    A job that needs several racks asks for equal blocks of them, 64 of the 72
+    GPUs where its degrees are powers of two.
+
+    >>> [gpus_of_rack(num_gpus) for num_gpus in (8, 64, 128, 144, 256, 1024, 76)]
+    [72, 72, 64, 72, 64, 64, 72]
+    """
+    if num_gpus <= RACK_GPUS:
+        return RACK_GPUS
+    equal = [width for width in range(RACK_GPUS, RACK_GPUS // 2, -TRAY_GPUS) if num_gpus % width == 0]
+    return equal[0] if equal else RACK_GPUS
+
+
 @cache
-def _rack(gpu: str, racks: int, gpu_Gbps: float) -> _Cluster:
+def _racks(gpu: str, in_rack: int, racks: int, gpu_Gbps: float) -> _Cluster:
     preset = {
         "gpu": gpu,
-        "gpus": RACK_GPUS,
+        "gpus": in_rack,
         "nvlink": "nvswitch",
-        "cpus": RACK_GPUS // 2,
+        "cpus": in_rack // 2,
         "cpus_per_board": 2,
         "switches": 0,
-        "nics": {"count": RACK_GPUS, "Gbps": gpu_Gbps},
+        "nics": {"count": in_rack, "Gbps": gpu_Gbps},
     }
-    name = f"{racks} x {gpu} rack"
+    name = f"{racks} x {gpu} rack" + (f" ({in_rack} GPUs each)" if in_rack != RACK_GPUS else "")
     return Cluster(name=name, runs=((clusters.host(name, preset), racks),))

@@ -68,6 +68,11 @@ def test_a_rack_is_one_host() -> None:
     assert (cluster.num_hosts, cluster.devices_per_host) == (1, 72)
 
 
+def test_a_job_over_several_racks_fills_them_equally() -> None:
+    racks = cluster_of(run(gpu="gb200 (nvl72)", link="nvlink5 nvl72", gpus_per_node=4, num_gpus=256), [])
+    assert (racks.num_hosts, racks.devices_per_host) == (4, 64)
+
+
 def test_links_follow_the_words_and_the_gpu() -> None:
     assert cluster_of(run(link="pcie", num_gpus=8), []).host.layout.direct == ()
     assert cluster_of(run(gpu="v100-32gb", gpus_per_node=4, link="nvlink2"), []).host.layout.direct
