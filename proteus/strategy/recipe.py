@@ -95,8 +95,8 @@ def parallelize(
         Samples of a micro-batch on one data-parallel rank, and of a step
         (default: one micro-batch per pipeline stage and rank).
     schedule, virtual_stages, max_in_flight, layers_per_stage
-        The pipeline; `layers_per_stage` lists the copies of the main block
-        that each chunk holds.
+        The pipeline; `layers_per_stage` lists the layers that each chunk
+        holds: copies of the main block, or of all kinds of layers.
     zero
         0 to 3: optimizer state, gradients, parameters cut over dp and cp.
     shard

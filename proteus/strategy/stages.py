@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, takewhile
 
 import numpy as np
 
@@ -18,9 +18,11 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     Parameters
     ----------
     layers
-        Copies of the main block (the one with most copies) per chunk.  None:
-        equal numbers when they divide, as Megatron does, else the cut whose
-        heaviest chunk has the fewest FLOP.
+        Layers per chunk: of the main block (the one with most copies), or of
+        all kinds where some are others, such as the dense ones that come before
+        sparse ones; what they add up to says which.  None: equal numbers when
+        they divide, as Megatron does, else the cut whose heaviest chunk has the
+        fewest FLOP.
 
     Raises
     ------
@@ -32,11 +34,14 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     before = sum(block.count for block in model.blocks[:main])
     total = model.num_blocks
     if layers is not None:
-        if len(layers) != num_chunks or sum(layers) != count or min(layers) < 0:
+        kinds = [block.count for block in model.blocks if block.indexed]
+        if len(layers) != num_chunks or sum(layers) not in (count, sum(kinds)) or min(layers) < 0:
             raise StrategyError(
                 f"layers_per_stage={list(layers)} must list {num_chunks} numbers that add up to "
-                f"the {count} {model.blocks[main].name}"
+                f"the {count} {model.blocks[main].name}" + (f" or to all {sum(kinds)}" if len(kinds) > 1 else "")
             )
+        if sum(layers) != count:
+            before = sum(block.count for block in takewhile(lambda block: not block.indexed, model.blocks))
         edges = [0, *(before + done for done in accumulate(layers[:-1])), total]
     elif num_chunks == 1:
         edges = [0, total]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -73,7 +74,7 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
             raise ModelError(f"{what} of the model is not stated")
     assert run.hidden and run.layers and run.heads and run.seq
     is_plain = run.ffn is not None and run.ffn == PLAIN_FFN * run.hidden
-    like, known = family(run.model, is_plain)
+    like, known = family(_with_its_sizes(run) or run.model, is_plain)
     is_that = run.hidden == known["hidden"] and run.heads == known["heads"]  # not only like it
     fields = {key: value for key, value in known.items() if is_that or key not in ("experts", "latent", "patches")}
     fields |= {"layers": run.layers, "hidden": run.hidden, "heads": run.heads, "kv_heads": run.kv_heads, "seq": run.seq}
@@ -100,6 +101,19 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
         spec = replace(spec, experts=moe)
         assumed.append("experts are loaded equally")
     return spec
+
+
+def _with_its_sizes(run: Run) -> str | None:
+    """The model of the zoo that a name begins with, where it has the hidden size and heads of the run.
+
+    So remarks in a name do not hide what it names: "DeepSeekV3 (tokendrop)", "DeepSeek V3 671B".
+    """
+    words = re.split(r"[\s_-]+", re.sub(r"\(.*?\)", " ", run.model).strip())
+    for last in range(len(words), 0, -1):
+        named = zoo.meant("".join(words[:last]))
+        if named is not None and all(zoo.fields(named).get(dim) == getattr(run, dim) for dim in ("hidden", "heads")):
+            return named
+    return None
 
 
 def _completed(run: Run, assumed: list[str]) -> Run:

@@ -43,8 +43,9 @@ class Framework:
         none, selective, full, or ``as needed``: as little as fits.
     pipeline_cut
         How layers fall on pipeline stages: ``layers``, as equal as they go;
-        ``light last``, fewer on the last of four or more stages; ``modules``,
-        where embedding, final norm and head count as a layer each.
+        ``full``, the rest on the last; ``light last``, fewer on the last of
+        four or more stages; ``modules``, where embedding, final norm and head
+        count as a layer each.
     gathers_logits
         The loss is computed on the whole vocabulary by every tensor rank.
     recomputes_head
@@ -84,7 +85,7 @@ class Framework:
     sequence_parallel: bool = False
     recompute: str = "none"
     virtual_stages: str = "one"
-    pipeline_cut: Literal["layers", "light last", "modules"] = "layers"
+    pipeline_cut: Literal["layers", "full", "light last", "modules"] = "layers"
     gathers_logits: bool = False
     recomputes_head: bool = False
     recomputes_norms: bool = False

@@ -40,6 +40,8 @@ class Run:
     ----------
     kind
         ``llm`` or ``classic`` (a named model with a batch per GPU).
+    expert_tp
+        Tensor degree of the experts.
     node_Gbps
         Network of one GPU [Gb/s].
     memory_is_exact
@@ -76,6 +78,7 @@ class Run:
     pp: int | None = None
     cp: int | None = None
     ep: int | None = None
+    expert_tp: int | None = None
     virtual_stages: int | None = None
     sequence_parallel: bool | None = None
     zero: str = ""
@@ -235,6 +238,7 @@ def _llm(row: Mapping[str, str | None], line: int) -> Run:
         pp=count(row.get("pp")),
         cp=count(row.get("cp")),
         ep=count(row.get("ep")),
+        expert_tp=count(row.get("etp")) or _stated_expert_tp(_lower(row, "notes")),
         virtual_stages=count(row.get("vpp")),
         sequence_parallel=truth(row.get("sp")),
         zero=_lower(row, "zero_stage"),
@@ -250,6 +254,16 @@ def _llm(row: Mapping[str, str | None], line: int) -> Run:
         peak_memory_bytes=peak * (GiB if "gib" in kind else GB) if peak else None,
         memory_kind=kind,
     )
+
+
+def _stated_expert_tp(notes: str) -> int | None:
+    """The tensor degree of experts that a remark tells.
+
+    >>> _stated_expert_tp("expert tensor parallel 4"), _stated_expert_tp("etp=1; dropless"), _stated_expert_tp("")
+    (4, 1, None)
+    """
+    found = re.search(r"\b(?:etp|expert tensor parallel(?: size| degree)?)\s*[=:]?\s*(\d+)", notes)
+    return count(found[1]) if found is not None else None
 
 
 #: units of a rate that counts samples: times per step follow from the batch

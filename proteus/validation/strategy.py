@@ -273,6 +273,23 @@ def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
     return tuple(each + (1 if more > 0 and chunks - 1 - more <= i < chunks - 1 else 0) for i in range(chunks))
 
 
+def full_chunks(layers: int, chunks: int) -> Sequence[int] | None:
+    """Layers of every chunk where all are full but the last, which also has the head.
+
+    The layouts of Megatron-Bridge for layers that do not divide
+    (``recipes/deepseek/deepseek_v3.py``); those that Megatron-Core cuts by
+    itself come first.
+
+    >>> full_chunks(61, 8), full_chunks(94, 8)
+    ((8, 8, 8, 8, 8, 8, 8, 5), (11, 12, 12, 12, 12, 12, 12, 11))
+    """
+    full = -(-layers // chunks)
+    rest = layers - full * (chunks - 1)
+    if layers % chunks == 0 or (layers + 2) % chunks == 0 or rest <= 0:
+        return layers_per_stage(layers, chunks)
+    return (*((full,) * (chunks - 1)), rest)
+
+
 def light_last_stage(layers: int, chunks: int) -> Sequence[int] | None:
     """Layers of every chunk where the last, with the head, gets fewer, as LiBai does for four chunks and more.
 
@@ -308,7 +325,23 @@ def equal_modules(layers: int, chunks: int) -> Sequence[int] | None:
 
 
 #: the ways of `Framework.pipeline_cut`
-_CUTS = {"layers": layers_per_stage, "light last": light_last_stage, "modules": equal_modules}
+_CUTS = {
+    "layers": layers_per_stage,
+    "full": full_chunks,
+    "light last": light_last_stage,
+    "modules": equal_modules,
+}
+
+
+def expert_tensor_degree(run: Run, *, dp: int, tp: int, cp: int, ep: int) -> int | None:
+    """The tensor degree of the experts; None is that of all else, Megatron-Core's default.
+
+    A run that does not say has the default unless the ranks of a stage do not
+    allow it with so many expert ranks: then its experts are whole.
+    """
+    if run.expert_tp is not None or not run.experts:
+        return run.expert_tp
+    return None if dp * tp * cp % (ep * tp) == 0 else 1
 
 
 def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
@@ -344,6 +377,7 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         "pp": pp,
         "cp": cp,
         "ep": ep,
+        "etp": expert_tensor_degree(run, dp=dp, tp=tp, cp=cp, ep=ep),
         "micro_batch": micro,
         "global_batch": run.global_batch,
         "schedule": schedule,

@@ -20,6 +20,14 @@ def test_a_list_of_layers_is_taken_as_it_is() -> None:
     assert split_chain(pt.models.load("llama3-8b"), 2, [20, 12]) == ((0, 21), (21, 34))
 
 
+def test_a_list_may_count_all_kinds_of_layers() -> None:
+    model = pt.models.load("deepseek-v3")  # embedding, 3 dense layers, 58 sparse ones, head
+    assert split_chain(model, 4, [2, 30, 29, 0]) == ((0, 3), (3, 33), (33, 62), (62, 63))
+    assert split_chain(model, 2, [30, 28]) == ((0, 34), (34, 63))  # of the sparse ones
+    with pytest.raises(StrategyError, match="add up to the 58 layers or to all 61"):
+        split_chain(model, 2, [30, 30])
+
+
 def test_uneven_layers_balance_flop() -> None:
     model = pt.models.load("resnet50")
     chunks = split_chain(model, 3)

@@ -48,6 +48,17 @@ def test_a_named_model_keeps_what_its_columns_cannot_say() -> None:
     assert model.num_params == pytest.approx(zoo.load("deepseek-v2-lite").num_params, rel=1e-3)
 
 
+def test_remarks_in_a_name_do_not_hide_the_model() -> None:
+    sizes = {"hidden": "2048", "layers": "27", "heads": "16", "kv_heads": "16", "ffn_hidden": "10944"}
+    experts = {"moe_experts": "64", "moe_topk": "6", "moe_ffn": "1408", "vocab": "102400", "seq_len": "4096"}
+    row = {**sizes, **experts, "tp": "1", "dp": "8"}
+    for name in ("DeepSeek-V2-Lite (tokendrop)", "DeepSeek V2 Lite 16B"):
+        (run,) = parse_runs(table({**row, "model": name}), "t")
+        assert case_of(run).tree.model.facts["shared_ffn"] == 2816
+    (run,) = parse_runs(table({**row, "model": "DeepSeek-V2-Lite (half)", "hidden": "1024"}), "t")
+    assert not case_of(run).tree.model.facts.get("shared_ffn")  # another model of that family
+
+
 def test_families_by_name_or_by_shape() -> None:
     assert family("qwen3_30b_a3b", False)[1]["qk_norm"]
     assert family("no such name", True)[1]["norm"] == "layer_norm"
