@@ -130,8 +130,8 @@ def attention_time_s(
     mean_walk = walk
     if causal:
         # mean length below the diagonal; the diagonal block is computed in full
-        mean_walk = max(walk - seq_q / 2.0, walk / 2.0) + BLOCK_KV / 2.0
-        mean_walk = min(mean_walk, walk)
+        short = min(seq_q, seq_kv)
+        mean_walk = min(short * (seq_kv - short / 2.0) / rows + BLOCK_KV / 2.0, walk)
     fill = fill_kv * backward_fill if backward else fill_kv
     mean_walk = math.ceil(mean_walk / 16.0) * 16.0 + fill
     dims = 3.0 * dim_qk + 2.0 * dim_v if backward else dim_qk + dim_v

@@ -204,6 +204,12 @@ def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile
         )
         return (*rope, *core)
     backward = phase is Phase.INPUT_GRAD
+    parts = 1
+    if causal and seq_q < seq_kv:
+        # Under context parallelism a rank holds an early and a late piece, so that all ranks have equal work: two
+        # kernels, whose keys are together those of the whole and of one piece (TransformerEngine
+        # attention/dot_product_attention/context_parallel.py, AttnFuncWithCPAndKVAllGather; arXiv 2407.21783, 3.3.2)
+        parts, seq_q, seq_kv = 2, -(-seq_q // 2), seq_kv // 2 + -(-seq_q // 4)
     moved = batch * size * (heads * seq_q + kv_heads * seq_kv) * (dim_qk + dim_v)
     work = Work(
         family=Family.ATTENTION,
@@ -214,7 +220,7 @@ def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile
         num_kernels=3 if backward else 1,  # row sums of dO * O, the kernel, dQ from fp32
         variant=profile.attention,
     )
-    return (*rope, work)
+    return (*rope, *(work,) * parts)
 
 
 def _rope(

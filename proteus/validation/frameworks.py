@@ -39,6 +39,8 @@ class Framework:
         Attention of a run that says flash attention, and of one that says none.
     zero
         ZeRO stage of a run that does not say.
+    context
+        How context parallelism meets attention in a run that does not say.
     recompute
         none, selective, full, or ``as needed``: as little as fits.
     pipeline_cut
@@ -83,6 +85,7 @@ class Framework:
     overlap_steps: tuple[str, ...] = ()
     dropout: bool = False
     sequence_parallel: bool = False
+    context: Literal["all_gather", "ring", "all_to_all"] = "all_gather"
     recompute: str = "none"
     virtual_stages: str = "one"
     pipeline_cut: Literal["layers", "full", "light last", "modules"] = "layers"

@@ -57,6 +57,14 @@ _SCHEDULES = {
 INTERLEAVED_CHUNKS = 2
 
 
+#: how context parallelism meets attention, as tables and Megatron-Core's ``--cp-comm-type`` write it
+_CONTEXTS = (
+    (r"\bulysses\b|\bcp[ _-]comm[ _-]type\W+(?:a2a|all_?to_?all)\b(?!\+)", "all_to_all"),
+    (r"\bring attention\b|\bcp[ _-]comm[ _-]type\W+(?:p2p|ring)\b", "ring"),
+    (r"\bcp[ _-]comm[ _-]type\W+all_?gather\b", "all_gather"),
+)
+
+
 def precision_of(run: Run, framework: Framework, assumed: list[str]) -> str:
     """The precision of a run.
 
@@ -98,7 +106,7 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         assumed.append(f"attention {base.attention}")
     elif attention != base.attention:
         changes["attention"] = attention
-    if "tokendrop" in run.model:
+    if "tokendrop" in run.model or "pad-expert-input-to-capacity" in run.notes:
         # experts get equal, known numbers of tokens; Megatron-Core pads to a capacity with plain all_to_all alone
         changes |= {
             "host_waits_for_routing": "false",
@@ -238,6 +246,18 @@ def schedule_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[str
         virtual = INTERLEAVED_CHUNKS
         assumed.append(f"{virtual} virtual stages by rank")
     return name, virtual if name == "interleaved" else 1
+
+
+def context_of(run: Run, framework: Framework) -> str:
+    """How context parallelism meets attention: what the run says, or the framework does.
+
+    >>> from proteus.validation.frameworks import framework_of
+    >>> run = Run(id="1", table_id="t", kind="llm", notes="cp_comm_type a2a")
+    >>> context_of(run, framework_of("torchtitan"))
+    'all_to_all'
+    """
+    said = f"{run.notes} {run.overlap}"
+    return next((name for pattern, name in _CONTEXTS if re.search(pattern, said)), framework.context)
 
 
 def lora_of(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any]:
@@ -385,6 +405,7 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         "zero": zero_of(run, framework, assumed),
         "shard": shard_of(run, dp),
         "sequence_parallel": sequence_parallel and tp > 1,
+        "context": context_of(run, framework),
         "precision": precision,
         "optimizer": framework.optimizer,
         "profile": profile_of(run, framework, precision, assumed),

@@ -46,6 +46,14 @@ def test_the_last_long_block_of_a_causal_kernel_leaves_others_idle() -> None:
     assert time_s(1, 1, 4096, 128, 1, 0) == time_s(1, 1, 4096, 128, 1, 0, curve=CURVE._replace(tail=0.01))
 
 
+def test_queries_of_the_end_of_a_sequence_meet_nearly_all_keys() -> None:
+    # the last 8,192 of 16,384 tokens: three quarters of the pairs, whether blocks are of queries or of keys
+    shape = (4, 64, 64, 8192, 16384, 128, 128)
+    for backward in (0, 1):
+        causal, whole = (attention_time_s(*shape, causal, backward, *SHEET, *CURVE) for causal in (1, 0))
+        assert causal / whole == pytest.approx(0.75, rel=0.02)
+
+
 def test_short_causal_costs_more_than_half() -> None:
     assert time_s(32, 16, 512, 128, 1, 0) / time_s(32, 16, 512, 128, 0, 0) > 0.55
 

@@ -103,6 +103,18 @@ def test_fused_attention_is_one_kernel_with_heads() -> None:
     assert work.variant == "flash2"
 
 
+@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.INPUT_GRAD])
+def test_a_rank_of_a_cut_sequence_has_its_share_of_the_triangle(phase: Phase) -> None:
+    def times(seq: int) -> tuple[float, float]:
+        found = [w for w in works(attention(), at(attention(), seq=seq, kv_seq=32768), phase, BF16, MEGATRON) if w.flop]
+        costs = OpCosts(gpus.load("a100-80gb"))
+        return sum(w.flop for w in found), sum(costs.time(w).time_s for w in found)
+
+    (flop, time_s), (whole_flop, whole_s) = times(8192), times(32768)
+    assert flop == pytest.approx(whole_flop / 4, rel=0.01)
+    assert time_s == pytest.approx(whole_s / 4, rel=0.15)
+
+
 def test_unfused_attention_moves_the_scores() -> None:
     old = profile.load("megatron-sc21")
     found = works(attention(), at(attention()), Phase.FORWARD, BF16, old)

@@ -131,6 +131,20 @@ def test_habits_of_versions_and_of_padded_experts() -> None:
     assert found(precision="bf16", framework_version="NeMo 26.08").name == "nemo"
     assert found(precision="bf16").host_waits_for_routing
     assert not found(precision="bf16", model="Some MoE (tokendrop)").host_waits_for_routing
+    assert not found(precision="bf16", notes="moe-pad-expert-input-to-capacity").host_waits_for_routing
+
+
+def test_how_context_parallelism_meets_attention() -> None:
+    cut = {"cp": "2", "dp": "2", "precision": "bf16"}
+    assert recipe(**cut, framework="torchtitan")[0]["context"] == "all_gather"
+    assert recipe(**cut, framework="Megatron-Core")[0]["context"] == "ring"
+    for notes, context in (
+        ("cp_comm_type a2a", "all_to_all"),
+        ("Ulysses", "all_to_all"),
+        ("--cp-comm-type p2p", "ring"),
+    ):
+        assert recipe(**cut, framework="torchtitan", notes=notes)[0]["context"] == context
+    assert recipe(**cut, framework="Megatron-Core", notes="cp_comm_type=a2a+p2p; gathers")[0]["context"] == "ring"
 
 
 def test_what_is_silent_is_told() -> None:
