@@ -134,6 +134,12 @@ def test_habits_of_versions_and_of_padded_experts() -> None:
     assert not found(precision="bf16", notes="moe-pad-expert-input-to-capacity").host_waits_for_routing
 
 
+def test_scripts_of_simumax_overlap_nothing_and_take_the_attention_of_transformer_engine() -> None:
+    found, _ = recipe(framework="Megatron-LM (SimuMax validation run)", precision="bf16", flash_attention="True")
+    assert not found["overlap_gradients"]
+    assert profiles.load(str(found["profile"])).attention == "cudnn"
+
+
 def test_how_context_parallelism_meets_attention() -> None:
     cut = {"cp": "2", "dp": "2", "precision": "bf16"}
     assert recipe(**cut, framework="torchtitan")[0]["context"] == "all_gather"
