@@ -22,7 +22,7 @@ from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.relations import PatternTable, Price, Relations, send_groups
 from proteus.compiler.segments import PlayedRank, SegmentTable, Waits
 from proteus.compiler.tables import HOST_COPIES, CommRow, HostCopy
-from proteus.compiler.transfer import transfer_pairs
+from proteus.compiler.transfer import Pairs, transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
 from proteus.costs.ops import Calibration
@@ -31,6 +31,7 @@ from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.htae.tasks import TaskGraph, TaskKind
 from proteus.identity import Keyed
+from proteus.mesh import Mesh
 from proteus.model.graph import OpKind
 from proteus.strategy.schedules.plan import B, F, Plan
 from proteus.strategy.tree import StrategyTree
@@ -41,13 +42,17 @@ _WAITING_SENDS = ("gpipe", "1f1b")
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """Pairs of ranks between two chunks that send equal amounts: rows of the sends' relation."""
+    """Pairs of ranks between two chunks that send equal amounts: rows of the sends' relation.
+
+    `gather_s` is what the receivers need to gather what came to each of them.
+    """
 
     chunk: int
     kind: int
     first: int
     stop: int
     size_bytes: float
+    gather_s: float
 
 
 class Emitter:
@@ -101,13 +106,26 @@ class Emitter:
                 chunk = before.index if kind == F else after.index
                 for pairs in transfer_pairs(before, after, kind, self.precision.activation_bytes):
                     stop = first + len(pairs.members)
-                    found.append(_Boundary(chunk, kind, first, stop, pairs.size_bytes))
+                    sent_bytes, gather_s = self._sent(pairs, before.mesh)
+                    found.append(_Boundary(chunk, kind, first, stop, sent_bytes, gather_s))
                     parts.append((len(found), pairs.members.astype(np.int64).tobytes()))
                     first = stop
         self.sends = self.relations.add(send_groups(tuple(parts))) if parts else -1
         for boundary in found:  # names the flows that folding looks at
             self.relations.price(self.sends, Collective.SEND, boundary.size_bytes)
         return found
+
+    def _sent(self, pairs: Pairs, mesh: Mesh) -> tuple[float, float]:
+        """(bytes that each of the pairs sends, time in which the receivers gather the rest from each other).
+
+        The links inside a host are idle then, so the gather is no flow of its own.
+        """
+        if not (self.profile.splits_transfers and pairs.copies):
+            return pairs.size_bytes, 0.0
+        relation = self.relations.along(mesh, pairs.copies)
+        prices, _ = self.relations.price(relation, Collective.ALL_GATHER, pairs.size_bytes)
+        gather_s = max(price.terms.alone_s for price in prices)
+        return pairs.size_bytes / mesh.degree(pairs.copies), gather_s
 
     # -- the graph ----------------------------------------------------------
 
@@ -289,8 +307,9 @@ class Emitter:
                 source, target = folding.rank_class[members[first]].tolist()
                 price = prices[shape[boundary.first + first]]
                 pattern = patterns.row(self.sends, price.flows, group_class, price.terms.cap_Bps)
+                latency_s = price.terms.latency_s + boundary.gather_s
                 tasks = columns.append(
-                    num_micro, TaskKind.COMM, price.terms.latency_s, price.terms.work_bytes, pattern, price.comm_class
+                    num_micro, TaskKind.COMM, latency_s, price.terms.work_bytes, pattern, price.comm_class
                 )
                 ids.total += num_micro
                 found.append(

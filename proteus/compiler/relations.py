@@ -127,14 +127,18 @@ class Relations:
 
     def of(self, row: CommRow) -> int:
         """Number of the relation of a communication row."""
-        key = (row.mesh, row.axes, row.members)
+        return self.along(row.mesh, row.axes, row.members)
+
+    def along(self, mesh: Mesh, axes: tuple[str, ...], members: Groups | None = None) -> int:
+        """Number of the relation of groups along axes of a mesh, or of `members`."""
+        key = (mesh, axes, members)
         at = self._at.get(key)
         if at is None:
-            if row.members is not None:
-                groups = row.members
+            if members is not None:
+                groups = members
             else:
-                first = tuple(sorted(self._first[row.mesh].items()))
-                groups = mesh_groups(row.mesh, row.axes, first)
+                first = tuple(sorted(self._first[mesh].items()))
+                groups = mesh_groups(mesh, axes, first)
             at = self._at[key] = self.add(groups)
         return at
 

@@ -9,6 +9,7 @@ sender carries more than its share.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,17 +19,22 @@ from proteus.compiler.chain import Chunk
 from proteus.compiler.layout import Layout, gradient_of, local_chunk
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
-from proteus.placement import Shard
+from proteus.placement import Replicate, Shard
+from proteus.strategy.axes import named
 from proteus.strategy.schedules.plan import F
 from proteus.units import DTYPE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of (sender, receiver) devices that pass equal amounts."""
+    """Pairs of (sender, receiver) devices that pass equal amounts.
+
+    `copies` are the axes of tensor parallelism along which all ranks pass the same.
+    """
 
     members: np.ndarray
     size_bytes: float
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,8 @@ def _transfers(ends: Keyed[tuple[Chunk, Chunk]], kind: int, activation_bytes: fl
     if before.mesh == after.mesh and all(_same(h) for h in handed):
         size = sum(largest_bytes(h, before.mesh) for h in handed)
         ranks = np.arange(before.mesh.size)
-        return [Pairs(np.stack([one.first_device + ranks, two.first_device + ranks], axis=1), size)] if size else []
+        pairs = np.stack([one.first_device + ranks, two.first_device + ranks], axis=1)
+        return [Pairs(pairs, size, _copies(handed, before.mesh))] if size else []
     for h in handed:
         for piece in pieces(h, one.mesh, two.mesh, kind == F):
             key = (one.first_device + piece.source, two.first_device + piece.target)
@@ -105,6 +112,16 @@ def _transfers(ends: Keyed[tuple[Chunk, Chunk]], kind: int, activation_bytes: fl
     for pair, size in amounts.items():
         by_size.setdefault(size, []).append(pair)
     return [Pairs(np.array(pairs), size) for size, pairs in sorted(by_size.items())]
+
+
+def _copies(handed: Sequence[Handed], mesh: Mesh) -> tuple[str, ...]:
+    """Axes of tensor parallelism along which ranks hold the same of all that is handed over."""
+    tensor = named(mesh.names, "tp", "tq")
+    held = zip(mesh.axes, *(h.before for h in handed), strict=True)
+    return tuple(
+        name for (name, size), *placements in held
+        if name in tensor and size > 1 and all(isinstance(p, Replicate) for p in placements)
+    )  # fmt: skip
 
 
 def _same(handed: Handed) -> bool:

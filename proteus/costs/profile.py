@@ -91,6 +91,9 @@ class Profile:
         ended, so it cannot launch ahead of the devices.
     transfer_s
         Host time around every such transfer, in which the device idles too [s].
+    splits_transfers
+        Tensor ranks that hold the same send a part each to the next stage,
+        whose ranks gather it (Megatron-LM's scatter/gather optimization).
     host_waits_for_routing
         The host reads how many tokens every expert got before it can issue
         their products, so it cannot launch ahead of the devices.
@@ -159,6 +162,7 @@ class Profile:
     host_waits_for_passes: bool
     host_waits_for_transfers: bool
     transfer_s: float
+    splits_transfers: bool
     host_waits_for_routing: bool
     merges_tokens: bool
     uneven_products: float

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import proteus as pt
+from proteus.compiler.compile import compile_tree
+from proteus.compiler.graph import Transfer
 from proteus.costs.collective_types import GroupShape
 
 MOE = pt.StrategyTree(pt.models.load("tiny-moe"))
@@ -58,3 +60,28 @@ def test_what_is_left_of_merged_tokens(ranks: int, hosts: int, copies: int, shar
         local_rings=1, rails=1, is_regular=True, nvls=False, limits=(),
     )  # fmt: skip
     assert shape.merged_share(copies) == pytest.approx(share)
+
+
+def test_tensor_ranks_send_a_part_each_and_gather_it() -> None:
+    tree = pt.StrategyTree(pt.models.load("tiny-llama"))
+    cluster = pt.clusters.load("dgx-a100")
+
+    def transfers(profile: str, **more: object) -> list[Transfer]:
+        cut = tree.parallelize(pp=2, tp=2, global_batch=3, profile=profile, **more)
+        return list(compile_tree(cut, cluster).transfers)
+
+    whole, parts = transfers("megatron-sc21, splits_transfers=false"), transfers("megatron-sc21")
+    assert [2 * t.size_bytes for t in parts] == [t.size_bytes for t in whole]
+    # sequence parallelism leaves nothing that ranks hold in common
+    same = (transfers(p, sequence_parallel=True) for p in ("megatron-sc21, splits_transfers=false", "megatron-sc21"))
+    assert len({tuple(t.size_bytes for t in found) for found in same}) == 1
+
+
+def test_what_came_in_parts_is_gathered_before_it_is_used() -> None:
+    tree = pt.StrategyTree(pt.models.load("tiny-llama")).parallelize(
+        pp=2, tp=2, global_batch=3, profile="megatron-sc21"
+    )
+    graph = compile_tree(tree, pt.clusters.load("dgx-a100"))
+    alone = compile_tree(tree.parallelize(pp=2, tp=1, global_batch=3), pt.clusters.load("dgx-a100"))
+    first, other = graph.transfers[0].tasks[0], alone.transfers[0].tasks[0]
+    assert graph.tasks.latency_s[first] > alone.tasks.latency_s[other]
