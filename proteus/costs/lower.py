@@ -19,13 +19,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from proteus.costs.attention import attention_flop
 from proteus.costs.conv import conv_flop, out_size
 from proteus.costs.passes import memory_works, stream
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
-from proteus.costs.work import SERIAL, Access, Direction, Family, Phase, Work
+from proteus.costs.work import BIASED, SERIAL, Access, Direction, Family, Phase, Work
 from proteus.errors import ModelError
 from proteus.model.graph import Op, Operand, OpKind
 
@@ -71,7 +72,16 @@ def _count(operand: Operand, sizes: Sizes) -> int:
 
 
 def gemm(
-    batch: int, m: int, n: int, k: int, dtype: str, in_bytes: float, out_bytes: float, *, grouped: bool = False
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    dtype: str,
+    in_bytes: float,
+    out_bytes: float,
+    *,
+    grouped: bool = False,
+    biased: bool = False,
 ) -> Work:
     """A (grouped) matrix product; `out_bytes` counts the result's traffic per element."""
     return Work(
@@ -80,6 +90,7 @@ def gemm(
         bytes=batch * ((m * k + k * n) * in_bytes + m * n * out_bytes),
         dtype=dtype,
         shape=(batch, m, n, k),
+        variant=BIASED if grouped and biased else "",
     )
 
 
@@ -94,6 +105,8 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
     for weight, y in zip(weights, ys, strict=True):
         n += math.prod(sizes[d] for d in weight.dims if d in y.dims and d not in in_x)
     grouped = batch > 1 or any(d in in_x and d in in_w and d in in_y for d in op.dims)
+    biased = len(op.inputs) > 1 + len(op.outputs)
+    product = partial(gemm, grouped=grouped, biased=biased)
     # the head and other small products may stay in the activation's dtype
     dtype = precision.compute if op.attrs.get("quantised", True) else precision.activation
     wide = precision.activation_bytes
@@ -101,18 +114,18 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
     by_row = precision.row_scales and dtype in _CASTS
     cast = casts(batch * m * (k if phase is Phase.FORWARD else n), dtype, wide, narrow, by_row=by_row)
     if phase is Phase.FORWARD:
-        return (*cast, gemm(batch, m, n, k, dtype, narrow, wide, grouped=grouped))
+        return (*cast, product(batch, m, n, k, dtype, narrow, wide))
     # gradients are summed exactly, by a product without scales: a kernel of its own multiplies them in
     scale = (stream(batch * k * (m if phase is Phase.INPUT_GRAD else n) * 2.0 * wide),) if by_row else ()
     if phase is Phase.INPUT_GRAD:
-        return (*cast, gemm(batch, m, k, n, dtype, narrow, wide, grouped=grouped), *scale)
+        return (*cast, product(batch, m, k, n, dtype, narrow, wide), *scale)
     accumulate = profile.fused_grad_accumulation
     out = 2.0 * precision.grad_bytes if accumulate else wide
-    found = [gemm(batch, n, k, m, dtype, narrow, out, grouped=grouped), *scale]
+    found = [product(batch, n, k, m, dtype, narrow, out), *scale]
     if not accumulate:
         # grad += new: read the new one, read and write the sum
         found.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
-    if len(op.inputs) > 1 + len(op.outputs):
+    if biased:
         found.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
     return tuple(found)
 
@@ -190,6 +203,10 @@ def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile
     causal = bool(op.attrs.get("causal", False))
     size = precision.activation_bytes
     rope = _rope(op, batch, seq_q, seq_kv, heads, kv_heads, dim_qk, size, profile)
+    document = int(op.attrs.get("document", seq_kv))
+    if document < seq_kv and profile.flash:
+        # as many samples as there are documents; a last one that is shorter costs its share of a whole one
+        batch, seq_q, seq_kv = max(1, round(batch * seq_q / document)), document, document
     if not profile.flash:
         core = _unfused_attention(
             phase,

@@ -6,7 +6,8 @@ elements of the op's inputs (in) and outputs (out)::
 
     op             forward                 backward
     ACTIVATION     in + out                out + 2 in (a gate's product is a kernel of its own where not fused)
-    ADD            in + out                nothing: the gradient is handed on (an adapter's is scaled: 2 out each way)
+    ADD            in + out                nothing: the gradient is handed on (an adapter's is scaled: 2 out each way;
+                                           a bias by expert: EXPERT_BIAS_BYTES)
     DROPOUT        in + out + mask         out + mask + in
     norms          in + out                out + 2 in (statistics are small)
     BATCH_NORM     2 in + out              2 out + 3 in: its statistics need a pass of their own
@@ -37,6 +38,11 @@ CHAIN_NORM_BYTES, CHAIN_NORM_KERNELS = (36.0, 86.0), (7, 14)
 #: benchmark/rms_norm_speed: Hugging Face's RMSNorm on 2048 rows of 32768 takes 1.9 and 5.1 ms on A100 and 4.26 ms
 #: together on H100; its weight and result are fp32, which makes it 38 and 104 bytes: 1.42, 1.39 and 1.38 times a copy.
 OPERATORS_SLOWER = 1.4
+#: Bytes per element that operators move to add the biases of experts, weighted with the gates of their tokens, and the
+#: kernels of that (Megatron-Core moe/experts.py, ``_apply_bias``).  Forward: weight 4, add 2 + 4 -> 4, join the experts
+#: 4 -> 4, cast 4 -> 2.  Backward: cast 2 -> 4, gradients of the bias and of the gates by a product and a sum each 12,
+#: cast 4 -> 2, join the experts 2 -> 2.
+EXPERT_BIAS_BYTES, EXPERT_BIAS_KERNELS = (28.0, 40.0), (2, 2)
 #: batch, channels, rows and columns
 IMAGE_DIMS = 4
 _NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
@@ -73,6 +79,10 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
             return _activation(op, first, out, forward, profile)
         case OpKind.ADD if profile.fused_norm_activation and len(op.outputs[0].dims) == IMAGE_DIMS:
             return (stream(out),)  # the norm's kernel reads one operand more, and writes its gradient
+        case OpKind.ADD if op.attrs.get("by_expert"):
+            which = 0 if forward else 1
+            moved = out / size * EXPERT_BIAS_BYTES[which]
+            return (stream(moved, kernels=EXPERT_BIAS_KERNELS[which]),)
         case OpKind.ADD:
             # scaling is a kernel of its own unless a compiler fuses elementwise chains
             scale = (stream(2.0 * out),) if op.attrs.get("scaled") and not profile.fused_add_norm else ()

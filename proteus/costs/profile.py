@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from proteus.costs import precision as precisions
 from proteus.costs.precision import Precision
-from proteus.costs.work import Family, Work
+from proteus.costs.work import BIASED, Family, Work
 from proteus.errors import InputError, unknown
 from proteus.units import US
 
@@ -100,9 +100,9 @@ class Profile:
     merges_tokens
         A token goes once to a device (or once over the network to a host)
         that has several of its experts, not once for each of them.
-    uneven_products
-        Time of a grouped product in 16 bits whose groups are as large as the
-        routing makes them, over that of equal groups; fp8 pads them.
+    biased_products
+        Time of a grouped product in 16 bits with a bias for each group, over
+        that of one without.
     overlaps_tensor
         Where gathers and scatters of sequence parallelism run in chunks beside
         the products that need them, so that only one chunk of each stands
@@ -165,7 +165,7 @@ class Profile:
     splits_transfers: bool
     host_waits_for_routing: bool
     merges_tokens: bool
-    uneven_products: float
+    biased_products: float
     overlaps_tensor: TensorOverlap
     prefetches: bool
     prefetches_backward: bool
@@ -216,8 +216,7 @@ class Profile:
 
     def slowdown(self, work: Work) -> float:
         """Time of a kernel in this framework over that of the kernel alone."""
-        is_uneven = work.family is Family.GROUPED_GEMM and work.dtype in ("bf16", "fp16")
-        return self.uneven_products if is_uneven else 1.0
+        return self.biased_products if work.variant == BIASED and work.dtype in ("bf16", "fp16") else 1.0
 
     def but(self, **changes: object) -> Profile:
         """The same profile with other fields, e.g. ``but(attention="flash1")``.

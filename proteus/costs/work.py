@@ -41,6 +41,8 @@ class Access(StrEnum):
 
 #: a product that reads a matrix once for a result too narrow to hide it
 SERIAL = "serial"
+#: a grouped product that adds a bias of each group
+BIASED = "biased"
 
 
 class Direction(IntEnum):
@@ -78,6 +80,7 @@ class Work:
     variant
         MEMORY: an :class:`Access`. ATTENTION: the library, e.g. ``flash2``.
         GEMM: SERIAL where its traffic is not hidden behind its arithmetic.
+        GROUPED_GEMM: BIASED where every group has a bias.
     """
 
     family: Family

@@ -98,7 +98,7 @@ class OpKind(StrEnum):
     GROUP_NORM = "group_norm"  # attrs: groups
     ACTIVATION = "activation"  # attrs: function = gelu | relu | relu2 | silu | swiglu | geglu | sigmoid | tanh
     DROPOUT = "dropout"  # attrs: p, the rate
-    ADD = "add"  # attrs: scaled = the last term is multiplied by a constant, here 1
+    ADD = "add"  # attrs: scaled = the last term is multiplied by a constant, here 1; by_expert = it is of an expert
     CONV2D = "conv2d"  # attrs: kernel, stride, padding (each height, width)
     POOL2D = "pool2d"  # attrs: function = max | average, kernel, stride, padding; no kernel: all of both
     RESHAPE = "reshape"  # no arithmetic; attrs: merge = {new dim: (old dims, outermost first)}, the rest is permuted

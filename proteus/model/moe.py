@@ -84,16 +84,13 @@ def _add_gates(b: BlockBuilder, x: str, experts: Experts) -> str:
 def _add_expert_mlp(b: BlockBuilder, slots: str, spec: TransformerSpec) -> str:
     two = " two" if spec.gated else ""
     name = "mlp.experts.gate_up" if spec.gated else "mlp.experts.fc1"
-    weight = b.parameter(f"{name}.weight", f"experts{two} expert_ffn hidden")
+    operands = [slots, b.parameter(f"{name}.weight", f"experts{two} expert_ffn hidden")]
+    if spec.mlp_bias:
+        operands.append(b.parameter(f"{name}.bias", f"experts{two} expert_ffn"))
+    reduction = "| | hidden" if spec.mlp_bias else "| hidden |"
     inner = f"experts slot_rows slots{two} expert_ffn"
-    up = b.op(
-        name,
-        OpKind.LINEAR,
-        f"experts slot_rows slots expert_ffn | hidden |{two}",
-        [slots, weight],
-        inner,
-        saves=[slots],
-    )
+    roles = f"experts slot_rows slots expert_ffn {reduction}{two}"
+    up = b.op(name, OpKind.LINEAR, roles, operands, inner, saves=[slots])
     active = b.op(
         "mlp.experts.activation",
         OpKind.ACTIVATION,
@@ -106,4 +103,8 @@ def _add_expert_mlp(b: BlockBuilder, slots: str, spec: TransformerSpec) -> str:
     weight = b.parameter("mlp.experts.fc2.weight", "experts hidden expert_ffn")
     roles = "experts slot_rows slots hidden | expert_ffn"
     out = "experts slot_rows slots hidden"
-    return b.op("mlp.experts.fc2", OpKind.LINEAR, roles, [active, weight], out, saves=[active])
+    done = b.op("mlp.experts.fc2", OpKind.LINEAR, roles, [active, weight], out, saves=[active])
+    if not spec.mlp_bias:
+        return done
+    bias = b.parameter("mlp.experts.fc2.bias", "experts hidden")
+    return b.op("mlp.experts.bias", OpKind.ADD, out, [done, bias], out, attrs={"by_expert": True})

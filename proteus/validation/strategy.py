@@ -112,7 +112,6 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
             "host_waits_for_routing": "false",
             "merges_tokens": "false",
             "expert_s": "0",
-            "uneven_products": "1",
         }
     if "chunked ce" in run.notes:
         changes["loss"] = CHUNKED_LOSS

@@ -115,6 +115,24 @@ def test_a_rank_of_a_cut_sequence_has_its_share_of_the_triangle(phase: Phase) ->
     assert time_s == pytest.approx(whole_s / 4, rel=0.15)
 
 
+def test_attention_within_documents_is_that_of_more_and_shorter_samples() -> None:
+    def work(**changes: int) -> Work:
+        model = zoo.load("llama3-8b", **changes)
+        op = next(op for op in model.blocks[1].ops if op.kind is OpKind.ATTENTION)
+        found = works(op, op.sizes() | {"batch": 8192 // changes["seq"]}, Phase.FORWARD, BF16, MEGATRON)
+        return next(work for work in found if work.family is Family.ATTENTION)
+
+    packed, apart = work(seq=8192, document=256), work(seq=256)
+    assert (packed.flop, packed.shape) == (apart.flop, apart.shape)
+
+
+def test_biases_of_experts_are_added_by_operators() -> None:
+    op = next(op for op in zoo.load("tiny-moe", mlp_bias=True).blocks[1].ops if op.name == "mlp.experts.bias")
+    elements = math.prod(op.sizes()[dim] for dim in op.outputs[0].dims)
+    forward, backward = (works(op, op.sizes(), phase, BF16, MEGATRON) for phase in (Phase.FORWARD, Phase.INPUT_GRAD))
+    assert (forward[0].bytes, backward[0].bytes) == (28.0 * elements, 40.0 * elements)
+
+
 def test_unfused_attention_moves_the_scores() -> None:
     old = profile.load("megatron-sc21")
     found = works(attention(), at(attention()), Phase.FORWARD, BF16, old)

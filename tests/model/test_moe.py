@@ -17,6 +17,17 @@ def test_modules_of_a_mixture() -> None:
     ]  # fmt: skip
 
 
+def test_biases_of_experts_are_added_apart() -> None:
+    block = zoo.load("tiny-moe", mlp_bias=True).blocks[1]
+    ops = {op.name: op for op in block.ops}
+    assert len(ops["mlp.experts.gate_up"].inputs) == 3 and len(ops["mlp.experts.fc2"].inputs) == 2
+    assert [operand.tensor for operand in ops["mlp.experts.bias"].inputs] == [
+        "mlp.experts.fc2.out",
+        "mlp.experts.fc2.bias",
+    ]
+    assert ops["mlp.experts.bias"].attrs == {"by_expert": True}
+
+
 def test_slots_follow_batch_and_seq() -> None:
     block = zoo.load("mixtral-8x7b", seq=4096).blocks[1]
     assert block.derived == {"slot_rows": ("batch",), "slots": ("seq",)}

@@ -162,11 +162,15 @@ def _normed(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
 
 
 def _biased(op: Op, xs: list[Tensor]) -> Tensor:
-    """The sum of all inputs; vectors are biases along the one dim that they have."""
+    """The sum of all inputs; parameters are biases along the dims that they have."""
     dims = op.inputs[0].dims
     total = xs[0]
     for x, operand in zip(xs[1:], op.inputs[1:], strict=True):
-        total = total + (x if operand.dims == dims else x.reshape([-1 if d in operand.dims else 1 for d in dims]))
+        total = total + (
+            x
+            if operand.dims == dims
+            else x.reshape([length if d in operand.dims else 1 for d, length in zip(dims, total.shape, strict=True)])
+        )
     return total
 
 
@@ -210,6 +214,9 @@ def _attention(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     q = q.permute(0, 2, 3, 1, 4).reshape(batch, heads * per, seq, width)
     k, v = (t.permute(0, 2, 1, 3).repeat_interleave(per, dim=1) for t in (k, v))
     scores = q @ k.mT / width**0.5
+    if document := op.attrs.get("document"):
+        of = torch.arange(seq) // document
+        scores = scores.masked_fill(of[:, None] != of[None, :], -torch.inf)
     if op.attrs.get("causal"):
         scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
     probs = scores.softmax(-1)
