@@ -168,5 +168,11 @@ def _add_core(
         saves=[*reads, f"{name}.out", lse],
         saves_unfused=[*reads, *unfused],
         selective=True,
-        attrs={"form": form, "causal": spec.causal, "rope": spec.rope, "dropout": spec.attention_dropout},
+        attrs={
+            "form": form,
+            "causal": spec.causal,
+            "rope": spec.rope,
+            "dropout": spec.attention_dropout,
+            **({"document": spec.document} if spec.document else {}),
+        },
     )

@@ -80,6 +80,9 @@ class TransformerSpec:
         None means ``hidden / heads``.
     positions
         Rows of the learned position table; None where there is none.
+    document
+        Tokens of each document where several are packed into a sample and
+        attention stays inside them; None is one document by sample.
     rope
         Whether attention rotates its queries and keys.
     norm_first
@@ -107,6 +110,7 @@ class TransformerSpec:
     vocab: int
     seq: int
     positions: int | None = None
+    document: int | None = None
     rope: bool = False
     norm: Literal["layer_norm", "rms_norm"] = "rms_norm"
     norm_bias: bool = True
@@ -154,6 +158,8 @@ class TransformerSpec:
             raise ModelError(
                 f"{self.name}: predictions={self.predictions} of seq={self.seq} tokens; at least 1, at most all"
             )
+        if self.document is not None and (self.document < 1 or self.latent is not None):
+            raise ModelError(f"{self.name}: document={self.document}; at least 1 token, and not with latent attention")
         if self.experts is not None and not 1 <= self.experts.topk <= self.experts.num:
             raise ModelError(f"{self.name}: topk={self.experts.topk} of {self.experts.num} experts")
 

@@ -18,6 +18,9 @@ from proteus.model.spec import Experts, TransformerSpec
 from proteus.model.transformer import transformer
 from proteus.validation.runs import Run
 
+#: Tokens of a document of the data that fine-tuning is measured with, where samples are packed from several: a
+#: paragraph of SQuAD of 120 words on average, its question of 11 and the answer (Rajpurkar et al., arXiv 1606.05250)
+DOCUMENT_TOKENS = {"squad": 200}
 #: an MLP this much wider than the hidden state is GPT's plain one; others are gated (Shazeer 2020, arXiv 2002.05202)
 PLAIN_FFN = 4
 #: a stated number of parameters this close is a rounded name ("20B" of 20.09 billion), not another model
@@ -92,6 +95,10 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
         fields["head_dim"] = None if run.hidden % run.heads == 0 else fields["head_dim"]
     if fields.get("positions"):
         fields["positions"] = run.seq
+    document = next((tokens for data, tokens in DOCUMENT_TOKENS.items() if data in run.notes), None)
+    if "packed" in run.notes and document is not None and document < run.seq:
+        fields["document"] = document
+        assumed.append(f"documents of {document} tokens")
     if not dropout:
         fields |= {"dropout": 0.0, "attention_dropout": 0.0}
     spec = zoo.transformer_spec(run.model or like, fields)

@@ -58,6 +58,16 @@ def test_any_strategy(name: str, data: st.DataObject) -> None:
     CARRIED_OUT.add(f"{name} {tree} {tree.stages} {tree.training}")
 
 
+@pytest.mark.parametrize("recipe", [{"dp": 2, "ep": 2}, {"tp": 2, "etp": 2, "sequence_parallel": True}])
+def test_biases_of_experts(recipe: dict[str, object]) -> None:
+    check(StrategyTree(pt.models.load("tiny-moe", mlp_bias=True, **SMALL)).parallelize(**recipe))
+
+
+@pytest.mark.parametrize("recipe", [{"tp": 2}, {"cp": 2}])
+def test_documents_that_do_not_attend_to_each_other(recipe: dict[str, int]) -> None:
+    check(StrategyTree(pt.models.load("tiny-llama", document=3, **SMALL)).parallelize(**recipe))
+
+
 def test_enough_strategies_were_distinct() -> None:
     if len({text.split()[0] for text in CARRIED_OUT}) < len(MODELS):
         pytest.skip("counts the strategies of the test before, which did not run for every model")

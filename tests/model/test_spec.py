@@ -22,6 +22,7 @@ SMALL: dict[str, Any] = {"name": "m", "layers": 2, "hidden": 64, "heads": 8, "ff
         ({"hidden": 65}, "hidden=65 is no multiple of heads=8; give head_dim as well"),
         ({"kv_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
         ({"positions": 8}, "seq=16 is more than its 8 learned positions; choose seq at most 8"),
+        ({"document": 0}, "m: document=0; at least 1 token"),
         ({"experts": Experts(num=4, topk=5, ffn=8)}, "topk=5 of 4 experts"),
     ],
 )

@@ -59,6 +59,14 @@ def test_remarks_in_a_name_do_not_hide_the_model() -> None:
     assert not case_of(run).tree.model.facts.get("shared_ffn")  # another model of that family
 
 
+def test_packed_documents_do_not_attend_to_each_other() -> None:
+    for notes, document in (("SQuAD packed to 1024", 200), ("packed", None), ("SQuAD", None)):
+        (run,) = parse_runs(table({"notes": notes}), "t")
+        case = case_of(run)
+        assert case.tree.model.facts["document"] == document
+        assert ("documents of 200 tokens" in case.assumed) == (document is not None)
+
+
 def test_families_by_name_or_by_shape() -> None:
     assert family("qwen3_30b_a3b", False)[1]["qk_norm"]
     assert family("no such name", True)[1]["norm"] == "layer_norm"

@@ -225,7 +225,9 @@ def test_adapters_are_those_of_the_framework() -> None:
     found, assumed = recipe(task="lora", framework="NeMo", framework_version="NeMo 24.05", precision="fp8")
     assert (found["lora"], found["lora_targets"]) == (32, ("attention.qkv",))
     assert "adapters of rank 32 on attention.qkv" in assumed
-    assert recipe(task="lora", framework="NeMo", framework_version="NeMo 25.04")[0]["lora_targets"] == ()
+    assert recipe(task="lora", framework="NeMo", framework_version="NeMo 25.04")[0]["lora_targets"] == (
+        "attention.qkv",
+    )
     assert "lora" not in recipe(task="sft", framework="NeMo")[0]
 
 

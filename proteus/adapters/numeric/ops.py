@@ -221,9 +221,12 @@ def attention(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tens
         scores = contract(scores_dims, (q, q_dims), (k, v_dims))
         width = q.shape[-1]
     scores = scores / math.sqrt(width)
+    rows, columns = torch.arange(at.length["seq"])[:, None] + first, torch.arange(at.length["kv_seq"])[None, :]
+    if document := op.attrs.get("document"):
+        other = rows // document != columns // document
+        scores = scores.masked_fill(aligned(other, ("seq", "kv_seq"), scores_dims), -math.inf)
     if op.attrs.get("causal"):
-        rows = torch.arange(at.length["seq"]) + first
-        ahead = torch.arange(at.length["kv_seq"])[None, :] > rows[:, None]
+        ahead = columns > rows
         scores = scores.masked_fill(aligned(ahead, ("seq", "kv_seq"), scores_dims), -math.inf)
     probs = scores.softmax(-1)
     if op.attrs.get("dropout"):
