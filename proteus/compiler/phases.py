@@ -83,6 +83,13 @@ class ChunkPhase(PhaseSteps):
         int64[links][copies]: last compute step of every copy, by link.
     last_reduction
         Last step that reduces gradients, or -1.
+    ahead
+        int64[n, 2]: (what a step waits for in the action before, step), for
+        what the first copies need; -2 and -1 stand for the last compute steps
+        of the copy before last and of the last one there.
+    ends
+        Last compute steps of the copy before last and of the last; -2 and -1
+        as in `ahead` where there are fewer.
     """
 
     link: np.ndarray
@@ -90,6 +97,8 @@ class ChunkPhase(PhaseSteps):
     waits: np.ndarray
     copy_last: tuple[np.ndarray, ...]
     last_reduction: int
+    ahead: np.ndarray
+    ends: tuple[int, int]
 
 
 def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) -> ChunkPhase:
@@ -108,7 +117,7 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
     waits: list[np.ndarray] = []
     copy_last: list[np.ndarray] = [np.empty(0, np.int64)] * len(links)
     outputs: tuple[int, ...] = (PORT,)
-    prefetch = (-1, -1)  # last compute steps of the copy before last and of the last
+    prefetch = (-2, -1)  # last compute steps of the copy before last and of the last
     base, last_reduction = 0, -1
     for number in order:
         template, count = links[number]
@@ -158,6 +167,8 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
         base += n * count
     comm = _join(is_comm, bool)
     pairs = np.concatenate(edges) if edges else np.empty((0, 2), np.int64)
+    is_ahead = pairs[:, 0] < 0
+    ahead, pairs = pairs[is_ahead], pairs[~is_ahead]
     # computations of one rank follow each other in their stream anyway
     pairs = pairs[comm[pairs[:, 0]] | comm[pairs[:, 1]]]
     return ChunkPhase(
@@ -171,6 +182,8 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
         outputs=tuple(o for o in outputs if o != PORT),
         copy_last=tuple(copy_last),
         last_reduction=last_reduction,
+        ahead=ahead,
+        ends=prefetch,
         alloc_bytes=_join(alloc, np.float64),
         free_bytes=_join(free, np.float64),
     )
@@ -179,8 +192,7 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
 def _prefetch_edges(at: np.ndarray, step: int, last: int, before: tuple[int, int]) -> np.ndarray:
     """What a copy needs is brought while the copy before it computes, not earlier."""
     ends = np.concatenate([np.array(before), at + last])[: len(at)]
-    keep = ends >= 0
-    return np.stack([ends[keep], (at + step)[keep]], axis=1)
+    return np.stack([ends, at + step], axis=1)
 
 
 def _pairs(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -105,6 +105,7 @@ class RankPlanner:
             ins[(index, k)] = first[:, None] + phase.waits[None, :]
             after = starts[order + 1]
             nexts[(index, k)] = np.where(after < total, after, -1)
+        edges.extend(_after_the_action_before(made, starts, chunk, kind))
         edges.extend(_after_the_backward(made, firsts, columns.is_comm))
         edges.extend(there_and_back(tables, own, made, firsts))
         edges.extend(self._parameter_edges(gathers, made, starts, chunk, kind))
@@ -293,6 +294,26 @@ class RankPlanner:
 @lru_cache(maxsize=64)
 def _planned(key: Keyed[RankPlanner], rank: int, *columns: Keyed[np.ndarray]) -> RankPlan:
     return key.value.make(rank, *(column.value for column in columns))
+
+
+def _after_the_action_before(
+    made: Mapping[tuple[int, int], ChunkPhase], starts: np.ndarray, chunk: np.ndarray, kind: np.ndarray
+) -> list[np.ndarray]:
+    """What the first copies of an action need is brought while the last ones of the action before compute, not earlier.
+
+    Else a rank would gather what ZeRO-3 cuts for all its actions at the very
+    beginning, and hold it until they come.
+    """
+    if not any(len(phase.ahead) for phase in made.values()):
+        return []
+    found: list[tuple[int, int]] = []
+    ends = (-1, -1)
+    for start, index, k in zip(starts.tolist(), chunk.tolist(), kind.tolist(), strict=False):
+        phase = made[(index, k)]
+        found += [(ends[before], start + step) for before, step in phase.ahead.tolist() if ends[before] >= 0]
+        first, last = (start + end if end >= 0 else ends[end] for end in phase.ends)
+        ends = (first, last)
+    return [np.array(found, np.int64).reshape(-1, 2)]
 
 
 def _after_the_backward(

@@ -78,3 +78,13 @@ def test_a_slow_device_waits_no_longer_than_others() -> None:
     is_wait = graph.op_wait_s > 0
     assert is_wait.any()
     np.testing.assert_array_equal(graph.tasks.segment_work_s[is_wait], graph.op_wait_s[is_wait])
+
+
+@pytest.mark.parametrize("recipe", [{"schedule": "1f1b"}, {"schedule": "interleaved", "virtual_stages": 2}, {"pp": 1}])
+def test_parameters_are_gathered_one_block_ahead(recipe: dict[str, Any]) -> None:
+    """Also those of the first blocks of an action, so that more micro-batches take no more memory."""
+    few, many = (
+        run("fsdp", **{"pp": 2, "dp": 4, "zero": 3, "recompute": "full", "global_batch": 4 * n, **recipe})
+        for n in (MICRO_BATCHES, 4 * MICRO_BATCHES)
+    )
+    assert many.peak_memory_bytes == pytest.approx(few.peak_memory_bytes, rel=1e-3)
