@@ -34,6 +34,8 @@ _ATTENTION = (
     ("fused", "fused_softmax"),
     ("torch", "unfused_fp32"),
 )
+#: FSDP that keeps what it has gathered until the backward
+_KEPT = re.compile(r"shard_grad_op|reshard_after_forward[ =:]*false")
 #: schedules by their names without blanks and dashes
 _SCHEDULES = {
     "1f1bi": "interleaved",
@@ -172,7 +174,7 @@ def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
             assumed.append(f"ZeRO stage {framework.zero}")
         return framework.zero
     if "fsdp" in text or "hsdp" in text:
-        return 3
+        return 2 if _KEPT.search(text) else 3
     if "distributed optimizer" in text or "zero1" in text:
         return 1
     found = re.match(r"(?:zero[- ]?)?([0-3])\b", text)

@@ -29,7 +29,15 @@ def test_what_the_run_says_is_taken() -> None:
 
 @pytest.mark.parametrize(
     ("text", "stage"),
-    [("0 (DDP)", 0), ("FSDP FULL_SHARD / MP PURE", 3), ("distributed optimizer (zero1)", 1), ("3", 3), ("", 0)],
+    [
+        ("0 (DDP)", 0),
+        ("FSDP FULL_SHARD / MP PURE", 3),
+        ("FSDP SHARD_GRAD_OP", 2),
+        ("FSDP2 (reshard_after_forward: False)", 2),
+        ("distributed optimizer (zero1)", 1),
+        ("3", 3),
+        ("", 0),
+    ],
 )
 def test_zero(text: str, stage: int) -> None:
     assert recipe(zero_stage=text)[0]["zero"] == stage
@@ -151,6 +159,14 @@ def test_how_context_parallelism_meets_attention() -> None:
     ):
         assert recipe(**cut, framework="torchtitan", notes=notes)[0]["context"] == context
     assert recipe(**cut, framework="Megatron-Core", notes="cp_comm_type=a2a+p2p; gathers")[0]["context"] == "ring"
+
+
+def test_automodel_is_not_megatron() -> None:
+    automodel = {"framework": "NeMo AutoModel (PyTorch FSDP2)", "precision": "bf16", "zero_stage": ""}
+    found, _ = recipe(**automodel)
+    assert (found["zero"], profiles.load(str(found["profile"])).name) == (3, "automodel")
+    adapters, _ = recipe(**automodel, task="lora")
+    assert (adapters["lora"], adapters["lora_targets"]) == (16, ())
 
 
 def test_what_is_silent_is_told() -> None:
