@@ -66,6 +66,7 @@ def build_block(
     *,
     has_input_grad: bool,
     element_bytes: float,
+    gathered_bytes: float | None = None,
     fused_attention: bool = True,
     regathers: bool = True,
     stops_early: bool = False,
@@ -81,6 +82,8 @@ def build_block(
         Whether the block before has anything to train.
     element_bytes
         Bytes of an element of the run's precision [bytes].
+    gathered_bytes
+        The same of what is gathered for quantised products; None is no less.
     regathers
         What was gathered for an op is dropped after it and gathered again for
         its gradient; else the whole is kept.
@@ -88,7 +91,8 @@ def build_block(
         Recomputation ends with the last op that the backward needs something
         of; else the forward runs again to its end.
     """
-    builder = _Builder(block, cuts, configs, mesh, sizes, element_bytes, regathers, stops_early, cost)
+    wire_share = 1.0 if gathered_bytes is None else gathered_bytes / element_bytes
+    builder = _Builder(block, cuts, configs, mesh, sizes, element_bytes, wire_share, regathers, stops_early, cost)
     builder.forward(inputs, outputs)
     builder.backward(has_input_grad)
     return builder.program(fused_attention)
@@ -102,6 +106,7 @@ class _Builder:
     mesh: Mesh
     sizes: Mapping[str, int]
     element_bytes: float
+    wire_share: float  # of an element that is gathered for a quantised product
     regathers: bool
     stops_early: bool
     cost: StepCost | None
@@ -219,6 +224,8 @@ class _Builder:
         for step in plan(tensor.dims, total, value.layout, need, self.mesh, self.cost):
             target = self.value(value.tensor, step.after, value.is_grad)
             size = group_bytes(step, total, self.mesh)
+            if step.kind == "all_gather" and op.kind is OpKind.LINEAR and op.attrs.get("quantised", True):
+                size *= self.wire_share
             self.emit(where, Move(step, phase, source, target, op, size, self.pieces(step, source, op)))
             source = target
         return source

@@ -94,6 +94,7 @@ def _program(
     outputs: tuple[Layout, ...],
     has_input_grad: bool,
     element_bytes: float,
+    gathered_bytes: float | None,
     fused_attention: bool,
     regathers: bool,
     stops_early: bool,
@@ -108,6 +109,7 @@ def _program(
         outputs,
         has_input_grad=has_input_grad,
         element_bytes=element_bytes,
+        gathered_bytes=gathered_bytes,
         fused_attention=fused_attention,
         regathers=regathers,
         stops_early=stops_early,
@@ -168,16 +170,32 @@ def framework_chain(tree: StrategyTree, profile: Profile, precision: Precision) 
     return chain(
         tree,
         element_bytes=precision.activation_bytes,
+        gathered_bytes=gathered_bytes(profile, precision),
         fused_attention=profile.flash,
         regathers=profile.regathers,
         stops_early=profile.stops_early,
     )
 
 
+def gathered_bytes(profile: Profile, precision: Precision) -> float | None:
+    """Bytes of an element that is gathered for a quantised product; None where it is gathered before.
+
+    Scales by row are found after it (torchao's float8_tensor_parallel.py has one for the whole tensor).
+
+    >>> from proteus.costs import precision, profile
+    >>> [gathered_bytes(profile.load("torchtitan"), precision.load(name)) for name in ("fp8", "fp8-rowwise", "bf16")]
+    [1.0, None, None]
+    """
+    if not profile.gathers_quantised or precision.row_scales or precision.compute == precision.activation:
+        return None
+    return min(precision.compute_bytes, precision.activation_bytes)
+
+
 def chain(
     tree: StrategyTree,
     *,
     element_bytes: float,
+    gathered_bytes: float | None = None,
     fused_attention: bool,
     regathers: bool = True,
     stops_early: bool = False,
@@ -218,6 +236,7 @@ def chain(
                     outputs,
                     has_trained,
                     element_bytes,
+                    gathered_bytes,
                     fused_attention,
                     regathers,
                     stops_early,

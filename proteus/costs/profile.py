@@ -109,6 +109,9 @@ class Profile:
         alone: in the ``forward`` (PyTorch's asynchronous tensor parallelism;
         ``forward_scatters``: no gathers), in ``all`` of the step (user buffers
         of Transformer Engine) or in ``none``.
+    gathers_quantised
+        What tensor parallelism gathers for quantised products (activations,
+        and gradients of their results) is quantised before, not after.
     prefetches
         ZeRO-3 gathers the parameters of a block in one collective beside the
         block before; else each large one alone when its block begins, and
@@ -167,6 +170,7 @@ class Profile:
     merges_tokens: bool
     biased_products: float
     overlaps_tensor: TensorOverlap
+    gathers_quantised: bool
     prefetches: bool
     prefetches_backward: bool
     regathers: bool
