@@ -23,6 +23,8 @@ from proteus.validation.runs import Run
 DOCUMENT_TOKENS = {"squad": 200}
 #: an MLP this much wider than the hidden state is GPT's plain one; others are gated (Shazeer 2020, arXiv 2002.05202)
 PLAIN_FFN = 4
+#: how remarks tell that a model with experts begins with layers without
+_DENSE = re.compile(r"\bfirst (?:(\d+) )?layers? (?:is |are )?dense\b")
 #: a stated number of parameters this close is a rounded name ("20B" of 20.09 billion), not another model
 SAME_SIZE = 0.1
 
@@ -105,6 +107,9 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
     if run.experts:
         moe = spec.experts or Experts(num=run.experts, topk=2, ffn=spec.ffn)
         moe = replace(moe, num=run.experts, topk=run.topk or moe.topk, ffn=run.expert_ffn or moe.ffn)
+        said = _DENSE.search(run.notes)
+        if said is not None:
+            moe = replace(moe, dense_layers=min(int(said[1] or 1), run.layers))
         spec = replace(spec, experts=moe)
         assumed.append("experts are loaded equally")
     return spec

@@ -11,7 +11,7 @@ import pytest
 from proteus.errors import ProteusError
 from proteus.model import zoo
 from proteus.strategy.config import Memory
-from proteus.validation.architecture import family
+from proteus.validation.architecture import family, model_of, spec_of
 from proteus.validation.case import case_of
 from proteus.validation.runs import parse_runs, shipped_runs
 from tests.validation.rows import table
@@ -65,6 +65,22 @@ def test_packed_documents_do_not_attend_to_each_other() -> None:
         case = case_of(run)
         assert case.tree.model.facts["document"] == document
         assert ("documents of 200 tokens" in case.assumed) == (document is not None)
+
+
+def test_a_shortened_model_is_still_of_its_family() -> None:
+    known = zoo.fields("deepseek-v3")
+    sizes = {"hidden": known["hidden"], "heads": known["heads"], "kv_heads": known["heads"], "ffn_hidden": known["ffn"]}
+    experts = {"moe_experts": "256", "moe_topk": "8", "moe_ffn": "2048", "layers": "4", "vocab": "129280"}
+
+    def blocks(**changes: str) -> dict[str, int]:
+        row = {**sizes, **experts, "model": "DeepSeek-V3 truncated to 4 layers", **changes}
+        (run,) = parse_runs(table(row), "t")
+        spec = spec_of(run, [], vocab=1, vocab_multiple=1, dropout=False)
+        assert spec.latent is not None
+        return {block.name: block.count for block in model_of(spec).blocks if block.indexed}
+
+    assert blocks() == {"dense_layers": 3, "layers": 1}
+    assert blocks(notes="first layer dense") == {"dense_layers": 1, "layers": 3}
 
 
 def test_families_by_name_or_by_shape() -> None:
