@@ -27,7 +27,7 @@ class Framework:
     eager_profile
         The same without its compiler, for frameworks where that is opt-in.
     bf16_profile
-        The same where parameters and activations are in bf16.
+        The same in bf16, where the framework has an optimizer of its own for it.
     pure_profile
         The same where parameters and reductions are all in 16 bits (FSDP's mixed precision PURE).
     graphed_profile, graphed_since, graphed_precision
@@ -45,9 +45,9 @@ class Framework:
         none, selective, full, or ``as needed``: as little as fits.
     pipeline_cut
         How layers fall on pipeline stages: ``layers``, as equal as they go;
-        ``full``, the rest on the last; ``light last``, fewer on the last of
-        four or more stages; ``modules``, where embedding, final norm and head
-        count as a layer each.
+        ``filled``, as many as the fullest has, the last what is left; ``light
+        last``, fewer on the last of four or more stages; ``modules``, where
+        embedding, final norm and head count as a layer each.
     gathers_logits
         The loss is computed on the whole vocabulary by every tensor rank.
     recomputes_head
@@ -88,7 +88,7 @@ class Framework:
     context: Literal["all_gather", "ring", "all_to_all"] = "all_gather"
     recompute: str = "none"
     virtual_stages: str = "one"
-    pipeline_cut: Literal["layers", "full", "light last", "modules"] = "layers"
+    pipeline_cut: Literal["layers", "filled", "light last", "modules"] = "layers"
     gathers_logits: bool = False
     recomputes_head: bool = False
     recomputes_norms: bool = False

@@ -294,23 +294,6 @@ def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
     return tuple(each + (1 if more > 0 and chunks - 1 - more <= i < chunks - 1 else 0) for i in range(chunks))
 
 
-def full_chunks(layers: int, chunks: int) -> Sequence[int] | None:
-    """Layers of every chunk where all are full but the last, which also has the head.
-
-    The layouts of Megatron-Bridge for layers that do not divide
-    (``recipes/deepseek/deepseek_v3.py``); those that Megatron-Core cuts by
-    itself come first.
-
-    >>> full_chunks(61, 8), full_chunks(94, 8)
-    ((8, 8, 8, 8, 8, 8, 8, 5), (11, 12, 12, 12, 12, 12, 12, 11))
-    """
-    full = -(-layers // chunks)
-    rest = layers - full * (chunks - 1)
-    if layers % chunks == 0 or (layers + 2) % chunks == 0 or rest <= 0:
-        return layers_per_stage(layers, chunks)
-    return (*((full,) * (chunks - 1)), rest)
-
-
 def light_last_stage(layers: int, chunks: int) -> Sequence[int] | None:
     """Layers of every chunk where the last, with the head, gets fewer, as LiBai does for four chunks and more.
 
@@ -327,6 +310,24 @@ def light_last_stage(layers: int, chunks: int) -> Sequence[int] | None:
     found = [each + (i >= chunks - more) for i in range(chunks)]
     found[-1] -= absent
     return tuple(found)
+
+
+def filled_stages(layers: int, chunks: int) -> Sequence[int] | None:
+    """Layers of every chunk where all are as full as the fullest but the last, which takes what is left.
+
+    DeepSpeed fills one part after another (``deepspeed/runtime/utils.py``,
+    partition_balanced), and so are the layouts of Megatron-Bridge for layers
+    that do not divide (``recipes/deepseek/deepseek_v3.py``).  What
+    Megatron-Core cuts by itself comes first.
+
+    >>> filled_stages(61, 8), filled_stages(94, 8), filled_stages(72, 12)
+    ((8, 8, 8, 8, 8, 8, 8, 5), (11, 12, 12, 12, 12, 12, 12, 11), None)
+    """
+    full = -(-layers // chunks)
+    rest = layers - full * (chunks - 1)
+    if layers % chunks == 0 or (layers + 2) % chunks == 0 or rest <= 0:
+        return layers_per_stage(layers, chunks)
+    return (*((full,) * (chunks - 1)), rest)
 
 
 def equal_modules(layers: int, chunks: int) -> Sequence[int] | None:
@@ -348,7 +349,7 @@ def equal_modules(layers: int, chunks: int) -> Sequence[int] | None:
 #: the ways of `Framework.pipeline_cut`
 _CUTS = {
     "layers": layers_per_stage,
-    "full": full_chunks,
+    "filled": filled_stages,
     "light last": light_last_stage,
     "modules": equal_modules,
 }

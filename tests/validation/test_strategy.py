@@ -10,7 +10,7 @@ from proteus.costs import profile as profiles
 from proteus.errors import StrategyError
 from proteus.validation.frameworks import framework_of
 from proteus.validation.runs import parse_runs
-from proteus.validation.strategy import equal_modules, full_chunks, layers_per_stage, light_last_stage, recipe_of
+from proteus.validation.strategy import equal_modules, filled_stages, layers_per_stage, light_last_stage, recipe_of
 from tests.validation.rows import table
 
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_said_says_why(changes: dict[str, str], words: str) -> No
         recipe(**changes)
 
 
-@pytest.mark.parametrize("cut", [layers_per_stage, full_chunks, light_last_stage, equal_modules])
+@pytest.mark.parametrize("cut", [layers_per_stage, filled_stages, light_last_stage, equal_modules])
 @pytest.mark.parametrize(("layers", "chunks"), [(22, 8), (46, 16), (32, 3), (7, 7), (40, 4), (48, 8), (2, 2)])
 def test_every_layer_has_a_stage(cut: Callable[[int, int], Sequence[int] | None], layers: int, chunks: int) -> None:
     found = cut(layers, chunks)
@@ -203,6 +203,10 @@ def test_frameworks_cut_the_layers_their_own_way() -> None:
     assert recipe(**pipeline, framework="Aleph Alpha scaling")[0]["layers_per_stage"] == (8, 9, 9, 6)
     nemo = {**pipeline, "layers": "61", "framework": "Megatron-Bridge"}
     assert recipe(**nemo)[0]["layers_per_stage"] == (16, 16, 16, 13)
+    assert "layers_per_stage" not in recipe(**pipeline, framework="OneFlow GPT")[0]
+    uneven = {**pipeline, "layers": "33"}
+    assert recipe(**uneven, framework="Megatron-DeepSpeed")[0]["layers_per_stage"] == (9, 9, 9, 6)
+    assert recipe(**uneven, framework="Megatron-LM")[0]["layers_per_stage"] == (8, 8, 9, 8)
 
 
 def test_experts_are_cut_as_stated_or_as_the_ranks_allow() -> None:
@@ -211,6 +215,13 @@ def test_experts_are_cut_as_stated_or_as_the_ranks_allow() -> None:
     assert recipe(**experts, ep="8")[0]["etp"] == 1  # four copies of two tensor ranks hold no eight pairs
     assert recipe(**experts, ep="4", etp="1")[0]["etp"] == 1
     assert recipe(**experts, ep="4", notes="expert tensor parallel 1")[0]["etp"] == 1
+
+
+def test_deepspeed_adds_gradients_of_bf16_to_fp32_ones() -> None:
+    fork = {"framework": "Megatron-DeepSpeed (BigScience)"}
+    half, brain = (profiles.load(str(recipe(**fork, precision=p)[0]["profile"])) for p in ("fp16", "bf16"))
+    assert (half.fp32_grads, half.wire_bytes) == (False, 0.0)
+    assert (brain.fp32_grads, brain.wire_bytes) == (True, 8.0)  # all of them reach every rank
 
 
 def test_pure_mixed_precision_is_of_its_time() -> None:
