@@ -21,6 +21,19 @@ _PRECISIONS = {
     "fp8": "fp8",
     "mxfp8": "fp8",
     "nvfp4": "nvfp4",
+    "bfloat16": "bf16",
+    "bf16-mixed": "bf16",
+    "bf16 mixed": "bf16",
+    "mixed bf16": "bf16",
+    "amp_bf16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "fp16-mixed": "fp16",
+    "fp16 mixed": "fp16",
+    "mixed fp16": "fp16",
+    "amp_fp16": "fp16",
+    "float32": "fp32",
+    "amp_fp8": "fp8",
 }
 #: torchtune modules/loss/ce_chunked_output_loss.py: an eighth of the logits at a time is cast to fp32 and derived
 CHUNKED_LOSS = "in_place"
@@ -57,6 +70,8 @@ _SCHEDULES = {
 #: fewest chunks by rank of a schedule that interleaves them: what a run means that names one and no number
 #: (torchtitan distributed/pipeline_parallel.py: two stages by rank for schedules of several)
 INTERLEAVED_CHUNKS = 2
+#: how tables write that something is off
+_OFF = ("none", "no", "false", "off", "0", "disabled")
 
 
 #: how context parallelism meets attention, as tables and Megatron-Core's ``--cp-comm-type`` write it
@@ -173,6 +188,8 @@ def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
         if (run.dp or 1) > 1:
             assumed.append(f"ZeRO stage {framework.zero}")
         return framework.zero
+    if text in _OFF or text == "ddp":
+        return 0
     if "fsdp" in text or "hsdp" in text:
         return 2 if _KEPT.search(text) else 3
     if "distributed optimizer" in text or "zero1" in text:
@@ -208,7 +225,7 @@ def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[di
         if framework.recompute == "as needed":
             return {"recompute": "none"}, "as needed"
         return {"recompute": framework.recompute}, ""
-    if text.startswith("none"):
+    if text in _OFF or text.startswith("none"):
         return {"recompute": "none"}, ""
     found: dict[str, Any] = {"recompute": "full"}
     if "offload" in text:

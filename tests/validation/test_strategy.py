@@ -37,6 +37,8 @@ def test_what_the_run_says_is_taken() -> None:
         ("distributed optimizer (zero1)", 1),
         ("3", 3),
         ("", 0),
+        ("none", 0),
+        ("DDP", 0),
     ],
 )
 def test_zero(text: str, stage: int) -> None:
@@ -97,6 +99,7 @@ def test_schedules() -> None:
     assert recipe(**pipeline)[0]["schedule"] == "1f1b"
     assert recipe(**pipeline, vpp="2")[0]["schedule"] == "interleaved"
     assert recipe(**pipeline, pp_schedule="ZB-2p")[0]["schedule"] == "zb-h2"
+    assert recipe(**pipeline, pp_schedule="interleaved 1F1B", vpp="2")[0]["schedule"] == "interleaved"
     with pytest.raises(StrategyError, match="'zigzag' is not known"):
         recipe(**pipeline, pp_schedule="zigzag")
 
@@ -167,6 +170,16 @@ def test_automodel_is_not_megatron() -> None:
     assert (found["zero"], profiles.load(str(found["profile"])).name) == (3, "automodel")
     adapters, _ = recipe(**automodel, task="lora")
     assert (adapters["lora"], adapters["lora_targets"]) == (16, ())
+
+
+@pytest.mark.parametrize("text", ["none", "False", "no", "off", "disabled"])
+def test_nothing_is_recomputed_however_that_is_written(text: str) -> None:
+    assert recipe(recompute=text)[0]["recompute"] == "none"
+
+
+@pytest.mark.parametrize("text", ["bf16", "bfloat16", "BF16-mixed", "amp_bf16"])
+def test_one_precision_has_many_names(text: str) -> None:
+    assert recipe(precision=text)[0]["precision"] == "bf16"
 
 
 def test_what_is_silent_is_told() -> None:
