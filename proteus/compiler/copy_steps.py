@@ -61,7 +61,8 @@ class CopyPlanner:
                 move = phase.instructions[step.instructions[0]]
                 assert isinstance(move, Move)
                 exposed = self._exposed(program, move)
-                ref.append(tables.comm(tables.move_row(program, move, node, step.share, exposed)))
+                beside = self.profile.overlaps_experts and stream_of(program, move) == "expert"
+                ref.append(tables.comm(tables.move_row(program, move, node, step.share, exposed, beside)))
             else:
                 is_comm.append(False)
                 rows = [

@@ -26,7 +26,7 @@ from proteus.compiler.transfer import Pairs, transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
 from proteus.costs.ops import Calibration
-from proteus.costs.overlap import slowdowns, with_waits
+from proteus.costs.overlap import ComputeClass, slowdowns, with_waits
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.htae.tasks import TaskGraph, TaskKind
@@ -260,13 +260,20 @@ class Emitter:
             segments.host_s[number],
             self.profile.launch_s + self.profile.op_s,
         )
+        slow, _ = slowdowns(self.cluster.gpu())
+        unpaired = plan.first_forwards
         for own, row in enumerate(plan.rows.tolist()):
             price, group = self._row_price(row, rank, folding)
+            comm = self.comms[row]
+            alone = 1.0
+            if comm.beside:
+                # time of its own stands for that by which the products beside it take longer
+                alone = unpaired + (1.0 - unpaired) * float(slow[ComputeClass.GEMM, price.comm_class])
             table.comm(
                 own,
-                TaskKind.COPY if self.comms[row].kind in HOST_COPIES else TaskKind.COMM,
-                price.terms.latency_s,
-                price.terms.work_bytes * self.comms[row].exposed,
+                TaskKind.COPY if comm.kind in HOST_COPIES else TaskKind.COMM,
+                price.terms.latency_s * alone,
+                price.terms.work_bytes * comm.exposed * alone,
                 patterns.row(self.row_relation[row], price.flows, group, price.terms.cap_Bps),
                 price.comm_class,
             )

@@ -137,6 +137,7 @@ class RankPlanner:
             rows=np.arange(len(tables.comms), dtype=np.int32),
             moves={**before.moves, **tail.moves},
             optimizer_step=step,
+            first_forwards=_first_forwards(kind),
         )
 
     # -- phases ------------------------------------------------------------
@@ -294,6 +295,16 @@ class RankPlanner:
 @lru_cache(maxsize=64)
 def _planned(key: Keyed[RankPlanner], rank: int, *columns: Keyed[np.ndarray]) -> RankPlan:
     return key.value.make(rank, *(column.value for column in columns))
+
+
+def _first_forwards(kind: np.ndarray) -> float:
+    """Share of the forwards before the first backward.
+
+    >>> _first_forwards(np.array([F, F, B, F, B, F, B, B]))
+    0.5
+    """
+    forwards, backwards = np.flatnonzero(kind == F), np.flatnonzero(kind == B)
+    return float((forwards < backwards[0]).mean()) if len(forwards) and len(backwards) else 1.0
 
 
 def _after_the_action_before(

@@ -62,6 +62,9 @@ class RankPlan:
     action_next
         (chunk, kind) → int64[micro-batches]: first step of the action after
         it (-1 at the end).
+    first_forwards
+        Share of the forwards that come before the first backward, and so of
+        the backwards that come after the last forward.
     """
 
     rank: int
@@ -87,6 +90,7 @@ class RankPlan:
     rows: np.ndarray
     moves: Mapping[int, StateMove]
     optimizer_step: int
+    first_forwards: float
 
     @property
     def num_steps(self) -> int:

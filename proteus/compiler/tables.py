@@ -78,7 +78,8 @@ class CommRow:
 
     `members` are the groups where they are no axis of a mesh (tied embeddings
     join ranks of two chunks).  `exposed` is the part that the product it
-    feeds, or that feeds it, cannot hide.
+    feeds, or that feeds it, cannot hide; one that is `beside` runs while
+    another micro-batch computes, and costs what it slows that by.
     """
 
     mesh: Mesh
@@ -91,6 +92,7 @@ class CommRow:
     span: SpanKind
     members: Groups | None = None
     exposed: float = 1.0
+    beside: bool = False
 
 
 @dataclass(slots=True)
@@ -119,13 +121,19 @@ class Tables:
         return OpRow(program, instruction, (), instruction.op.name, node, span, share, is_last)
 
     def move_row(
-        self, program: BlockProgram, move: Move, node: Node, share: float = 1.0, exposed: float = 1.0
+        self,
+        program: BlockProgram,
+        move: Move,
+        node: Node,
+        share: float = 1.0,
+        exposed: float = 1.0,
+        beside: bool = False,
     ) -> CommRow:
         axes = tuple(program.mesh.names[a] for a in move.step.axes)
         stream = stream_of(program, move)
         return CommRow(
             mesh=program.mesh, axes=axes, kind=move.step.kind, size_bytes=move.size_bytes * share, stream=stream,
-            name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream], exposed=exposed,
+            name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream], exposed=exposed, beside=beside,
         )  # fmt: skip
 
     def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, what: str, node: Node) -> CommRow:

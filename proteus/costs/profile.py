@@ -112,6 +112,11 @@ class Profile:
     gathers_quantised
         What tensor parallelism gathers for quantised products (activations,
         and gradients of their results) is quantised before, not after.
+    overlaps_experts
+        Tokens go to experts and come back while another micro-batch computes,
+        which takes longer for it; not in the forwards before the first
+        backward and the backwards after the last forward
+        (Megatron-Core's overlap_moe_expert_parallel_comm).
     prefetches
         ZeRO-3 gathers the parameters of a block in one collective beside the
         block before; else each large one alone when its block begins, and
@@ -171,6 +176,7 @@ class Profile:
     biased_products: float
     overlaps_tensor: TensorOverlap
     gathers_quantised: bool
+    overlaps_experts: bool
     prefetches: bool
     prefetches_backward: bool
     regathers: bool

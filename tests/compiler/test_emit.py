@@ -8,6 +8,7 @@ import proteus as pt
 from proteus.compiler.compile import compile_tree
 from proteus.compiler.graph import Transfer
 from proteus.costs.collective_types import GroupShape
+from proteus.costs.overlap import CommClass, ComputeClass, slowdowns
 
 MOE = pt.StrategyTree(pt.models.load("tiny-moe"))
 EIGHT = pt.clusters.load("dgx-h100")
@@ -39,6 +40,19 @@ def test_groups_with_biases_are_slow_in_sixteen_bits() -> None:
 
 def test_merged_tokens_are_sent_once() -> None:
     assert step_s("nemo-graphed") < step_s("nemo-graphed, merges_tokens=false")
+
+
+@pytest.mark.parametrize(("global_batch", "alone"), [(4, 1.0), (16, 1 / 4)])
+def test_experts_beside_another_micro_batch_cost_what_they_slow_it(global_batch: int, alone: float) -> None:
+    def exposed_s(overlaps: str) -> float:
+        recipe = {"dp": 4, "ep": 4, "global_batch": global_batch, "micro_batch": 1, "precision": "bf16"}
+        tree = MOE.parallelize(**recipe, profile=f"nemo-graphed, overlaps_experts={overlaps}")
+        return pt.simulate(tree, EIGHT).exposed_comm_s["expert"]
+
+    compute, _ = slowdowns(EIGHT.gpu())
+    slower = float(compute[ComputeClass.GEMM, CommClass.INTRA])
+    expected = alone + (1.0 - alone) * slower  # the first forward and the last backward have no other
+    assert exposed_s("true") / exposed_s("false") == pytest.approx(expected, rel=1e-3)
 
 
 def test_chunks_beside_products_hide_all_but_one() -> None:
