@@ -49,8 +49,6 @@ _ATTENTION = (
 )
 #: FSDP that keeps what it has gathered until the backward
 _KEPT = re.compile(r"shard_grad_op|reshard_after_forward[ =:]*false")
-#: what tables call all_to_alls beside the computations of another micro-batch
-_OF_EXPERTS = re.compile(r"a2a|all[-_ ]?to[-_ ]?all|expert|\bep\b")
 #: schedules by their names without blanks and dashes
 _SCHEDULES = {
     "1f1bi": "interleaved",
@@ -74,8 +72,6 @@ _SCHEDULES = {
 INTERLEAVED_CHUNKS = 2
 #: how tables write that something is off
 _OFF = ("none", "no", "false", "off", "0", "disabled")
-
-
 #: how context parallelism meets attention, as tables and Megatron-Core's ``--cp-comm-type`` write it
 _CONTEXTS = (
     (r"\bulysses\b|\bcp[ _-]comm[ _-]type\W+(?:a2a|all_?to_?all)\b(?!\+)", "all_to_all"),
@@ -141,8 +137,6 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         # (discuss.pytorch.org, "Introducing Async Tensor Parallelism in PyTorch"); gathers are not fused with products
         # that have scales by row (PyTorch issue 149990)
         changes["overlaps_tensor"] = "forward_scatters" if _by_row(run) else "forward"
-    elif _OF_EXPERTS.search(run.overlap):
-        changes["overlaps_experts"] = "true"
     elif run.overlap and not run.overlap.startswith("none"):
         assumed.append(f"{run.overlap} gains nothing")
     elif run.overlap:
