@@ -156,9 +156,16 @@ def is_compiled(run: Run) -> bool:
 
 
 def is_graphed(run: Run, framework: Framework) -> bool:
-    """Whether runs of this version and precision capture the whole step in a CUDA graph."""
+    """Whether runs of this version and precision capture the whole step in a CUDA graph.
+
+    A pipeline without virtual stages cannot: Megatron-Core then synchronizes
+    the device after every transfer between stages (overlap_p2p_comm needs
+    virtual stages, and so does overlap_moe_expert_parallel_comm).
+    """
     version = version_of(run.version)
-    return version is not None and version >= framework.graphed_since and run.precision == framework.graphed_precision
+    if version is None or version < framework.graphed_since or run.precision != framework.graphed_precision:
+        return False
+    return (run.pp or 1) == 1 or (run.virtual_stages or 1) > 1
 
 
 def attention_of(run: Run, framework: Framework, base: profiles.Profile) -> str | None:

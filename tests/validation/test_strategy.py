@@ -139,6 +139,9 @@ def test_habits_of_versions_and_of_padded_experts() -> None:
 
     assert found(precision="mxfp8", framework_version="NeMo 26.08").name == "nemo-graphed"
     assert found(precision="mxfp8", framework_version="NeMo 26.04").name == "nemo"
+    pipeline = {"precision": "mxfp8", "framework_version": "NeMo 26.08", "pp": "2", "dp": "2"}
+    assert found(**pipeline).name == "nemo"
+    assert found(**pipeline, vpp="2").name == "nemo-graphed"
     assert found(precision="bf16", framework_version="NeMo 26.08").name == "nemo"
     assert found(precision="bf16").host_waits_for_routing
     assert not found(precision="bf16", model="Some MoE (tokendrop)").host_waits_for_routing
