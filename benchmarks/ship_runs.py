@@ -1,6 +1,7 @@
 """Write the tables of published runs that Proteus ships: the needed columns, packed.
 
-    python benchmarks/ship_runs.py ../shared/data/training
+    python benchmarks/ship_runs.py ../shared/data/training      llm and classic
+    python benchmarks/ship_runs.py --later FILE.csv ...         later, from one or more files of its columns
 
 Every row keeps the source it was copied from.
 """
@@ -81,18 +82,27 @@ COLUMNS = {
 
 
 def main() -> int:
-    folder = Path(sys.argv[1])
-    for name, columns in COLUMNS.items():
-        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        packed = gzip.compress(text.getvalue().encode("utf-8"), compresslevel=9, mtime=0)
-        (TARGET / f"{name}.csv.gz").write_bytes(packed)
-        print(f"{name}: {len(rows)} rows, {len(packed)} bytes")
+    if sys.argv[1] == "--later":
+        pack("later", COLUMNS["llm"], [Path(name) for name in sys.argv[2:]])
+    else:
+        for name, columns in COLUMNS.items():
+            pack(name, columns, [Path(sys.argv[1]) / f"{name}.csv"])
     return 0
+
+
+def pack(name: str, columns: list[str], files: list[Path]) -> None:
+    """Write the shipped table `name` from the rows of `files`."""
+    rows = []
+    for path in files:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows += list(csv.DictReader(file))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    packed = gzip.compress(text.getvalue().encode("utf-8"), compresslevel=9, mtime=0)
+    (TARGET / f"{name}.csv.gz").write_bytes(packed)
+    print(f"{name}: {len(rows)} rows, {len(packed)} bytes")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("file", nargs="?", metavar="FILE.csv", help="a table of runs (.csv or .csv.gz)")
+    parser.add_argument(
+        "--later", action="store_true", help="the shipped runs that were collected when the constants had been set"
+    )
     parser.add_argument("--table", action="append", metavar="NAME", help="only this source table (may be repeated)")
     parser.add_argument(
         "--warm", type=int, choices=(0, 1), default=0, metavar="1", help="let one run of a table set three constants"
@@ -71,7 +74,9 @@ def load_runs(options: argparse.Namespace) -> tuple[Run, ...]:
     from proteus.errors import InputError, unknown
     from proteus.validation.runs import read_runs, shipped_runs
 
-    runs = read_runs(options.file) if options.file else shipped_runs()
+    if options.file and options.later:
+        raise InputError("--later names runs that Proteus ships; leave FILE.csv or --later out")
+    runs = read_runs(options.file) if options.file else shipped_runs("later" if options.later else "llm")
     if options.table:
         known = dict.fromkeys(run.table_id for run in runs)
         for name in options.table:

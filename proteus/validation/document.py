@@ -30,8 +30,24 @@ TARGETS = (
 )
 #: tables that vary the strategy of one model on one cluster, where the order of the rows means something
 STRATEGY_TABLES = ("aleph", "zero_bubble", "mlm_sc21")
+#: what a line about a table says (`_cells`)
+HEADER = (
+    "table",
+    "rows",
+    "n/e",
+    "median",
+    "mean",
+    "bias",
+    "in band",
+    "tau",
+    "verdicts",
+    "missed",
+    "false",
+    "memory",
+)
 TEXT = Path(__file__).with_name("data") / "accuracy_notes.md"
 HELD_OUT = Path(__file__).with_name("data") / "held_out.json"
+FIRST = Path(__file__).with_name("data") / "later_first.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +56,8 @@ class Evidence:
 
     Parameters
     ----------
+    later
+        Scores of the runs that were collected when everything had been fitted.
     ablation
         Name of a variant → its scores of the same runs.
     ladders
@@ -49,6 +67,7 @@ class Evidence:
     runs: Sequence[Run]
     cold: Sequence[Score]
     warm: Sequence[Score]
+    later: Sequence[Score]
     classic: Sequence[Score]
     ablation: Mapping[str, Sequence[Score]]
     ladders: Mapping[str, str]
@@ -110,6 +129,7 @@ def page(evidence: Evidence, folder: str) -> str:
         "`one scale`: mean error left when the best single factor for the whole table is known: what lies beyond a "
         "factor on a machine's speed.",
         _tables(cold, warm),
+        *(["## Tables collected later", _later(evidence.later)] if evidence.later else []),
         "## The band of a prediction",
         _band(),
         "## What each behaviour is worth",
@@ -177,20 +197,6 @@ def _overall(cold: Sequence[Score], warm: Sequence[Score]) -> str:
 
 def _tables(cold: Sequence[Score], warm: Sequence[Score]) -> str:
     after = {name: summarize(rows) for name, rows in by_table(warm).items()}
-    header = (
-        "table",
-        "rows",
-        "n/e",
-        "median",
-        "mean",
-        "bias",
-        "in band",
-        "tau",
-        "verdicts",
-        "missed",
-        "false",
-        "memory",
-    )
     added = held_out()
     rows, held, scaled = [], [], []
     for name, scores in by_table(cold).items():
@@ -204,7 +210,7 @@ def _tables(cold: Sequence[Score], warm: Sequence[Score]) -> str:
         rows.append((*_cells(name, s), *(percent(error) for error in more)))
     means = [percent(fmean(errors)) if errors else "-" for errors in (held, scaled)]
     rest = ("held out", "warm", "one scale")
-    text = table((*header, *rest), rows)
+    text = table((*HEADER, *rest), rows)
     return f"{text}\n\nMean over tables: held out {means[0]}, one scale {means[1]}."
 
 
@@ -212,6 +218,29 @@ def held_out() -> dict[str, float]:
     """What leaving a table out of the constants adds to its mean error; ``benchmarks/leave_one_table_out.py``."""
     added: dict[str, float] = json.loads(HELD_OUT.read_text(encoding="utf-8"))["added"]
     return added
+
+
+def _later(scores: Sequence[Score]) -> str:
+    """The tables that shaped nothing, as they were first met and now."""
+    first: dict[str, dict[str, float | None]] = json.loads(FIRST.read_text(encoding="utf-8"))["tables"]
+    rows, tables = [], []
+    for name, found in by_table(scores).items():
+        s = summarize(found)
+        tables.append(s)
+        then = first.get(name, {})
+        rows.append((*_cells(name, s), percent(then.get("mean_error")), percent(then.get("coverage"))))
+    then_errors = [e for row in first.values() if (e := row["mean_error"]) is not None]
+    text = (
+        f"{len(scores)} runs from {len(tables)} tables were collected when everything that is fitted had been fitted; "
+        "none of it was fitted to them. `first` is how they were predicted when they were met (mean error, share in "
+        "the band). What they showed to be wrong was then mended: models and settings that were not understood, "
+        "and physics that was missing."
+    )
+    after = (
+        f"Mean over tables of their mean error: {percent(fmean(then_errors))} when first met, "
+        f"{percent(mean_table_error(tables))} now; median over rows {percent(summarize(scores).median_error)}."
+    )
+    return "\n\n".join([text, table((*HEADER, "first", "first in band"), rows), after])
 
 
 def _cells(name: str, s: Summary) -> tuple[str, ...]:

@@ -126,8 +126,8 @@ def version_of(text: str) -> float | None:
 def framework_of(text: str, version: str = "") -> Framework:
     """The framework that a free text names, in the habits of its version.
 
-    >>> framework_of("nemo (megatron-core)").profile, framework_of("nemo (megatron-core)", "nemo 24.05").profile
-    ('nemo', 'nemo-launcher')
+    >>> [framework_of("nemo", version).profile for version in ("", "nemo 24.07", "nemo 24.05")]
+    ['nemo', 'nemo-launcher', 'nemo-launcher, attention=flash2']
     """
     release = version_of(version)
     return next(

@@ -143,8 +143,15 @@ def read_runs(path: str | os.PathLike[str]) -> tuple[Run, ...]:
     return parse_runs(raw, str(path))
 
 
-def shipped_runs(name: Literal["llm", "classic"] = "llm") -> tuple[Run, ...]:
-    """The table of published runs that comes with Proteus.
+def shipped_runs(name: Literal["llm", "classic", "later"] = "llm") -> tuple[Run, ...]:
+    """A table of published runs that comes with Proteus.
+
+    Parameters
+    ----------
+    name
+        ``llm``: language models; ``later``: more of them, collected when
+        everything that is fitted had been fitted; ``classic``: benchmarks of
+        named models.
 
     >>> len(shipped_runs()) > 1000
     True

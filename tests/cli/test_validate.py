@@ -49,6 +49,13 @@ def test_one_table(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "source table" in capsys.readouterr().err
 
 
+def test_runs_collected_later_are_a_table_of_their_own(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--later", "--table", "tinyllama_a100", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["tables"]) == {"tinyllama_a100"}
+    assert main(["validate", file, "--later"]) == 2
+    assert "leave FILE.csv or --later out" in capsys.readouterr().err
+
+
 def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(tmp_path / "none.csv")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from proteus.validation.document import Evidence, held_out, page, write
+from proteus.validation.document import FIRST, Evidence, held_out, page, write
 from proteus.validation.metrics import one_scale_error
 from proteus.validation.plots import scatter
 from proteus.validation.runs import parse_runs, shipped_runs
@@ -23,7 +24,13 @@ def evidence() -> Evidence:
     cold = validate(runs, workers=1)
     warm = warm_scores(runs, cold, PLAIN, workers=1)
     return Evidence(
-        runs=runs, cold=cold, warm=warm, classic=[], ablation={"overlap off": cold}, ladders={"a-1": "compute 90 %"}
+        runs=runs,
+        cold=cold,
+        warm=warm,
+        later=cold,
+        classic=[],
+        ablation={"overlap off": cold},
+        ladders={"a-1": "compute 90 %"},
     )
 
 
@@ -42,6 +49,7 @@ def test_the_page_tells_tables_reasons_and_rows(tmp_path: Path) -> None:
     for words in ("| a |", "overlap off", "adapters", "a-1 a:", "compute 90 %"):
         assert words in text
     assert "held out | warm | one scale" in text
+    assert "3 runs from 1 tables were collected when" in text
     for name in ("cold", "warm"):
         assert f"accuracy/{name}.svg" in text
         assert (tmp_path / "accuracy" / f"{name}.svg").is_file()
@@ -61,3 +69,9 @@ def test_one_scale_takes_a_common_factor_away() -> None:
     both = [replace(score, measured_step_time_s=7.0 * (score.step_time_s or 0.0)) for score in found]
     assert one_scale_error(both) == pytest.approx(0.0, abs=1e-9)
     assert one_scale_error([]) is None
+
+
+def test_every_table_collected_later_has_its_first_error() -> None:
+    timed = {run.table_id for run in shipped_runs("later") if run.step_time_s is not None}
+    first = json.loads(FIRST.read_text(encoding="utf-8"))["tables"]
+    assert set(first) == timed
