@@ -19,6 +19,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -64,9 +65,8 @@ class Constants:
                 raise InputError(f"{name}={value!r}; a factor lies between {1.0 / LARGEST:g} and {LARGEST:g}")
 
     def calibration(self) -> Calibration:
-        """As the simulator takes it."""
-        scale = dict.fromkeys(Family, self.compute)
-        return Calibration(scale=scale, network=self.network, host=self.host, source=self.source or "calibration")
+        """As the simulator takes it; the same object for the same constants, so that prices are remembered."""
+        return _calibration(self)
 
     def believed(self, share: float) -> Constants:
         """The constants where only a part of their logarithms is believed.
@@ -93,6 +93,13 @@ class Constants:
         if not isinstance(row, dict) or not set(row) <= known:
             raise InputError(f"{path}: not a file of constants; it has {', '.join(sorted(known))}")
         return Constants(**row)
+
+
+@lru_cache(maxsize=256)
+def _calibration(constants: Constants) -> Calibration:
+    scale = dict.fromkeys(Family, constants.compute)
+    source = constants.source or "calibration"
+    return Calibration(scale=scale, network=constants.network, host=constants.host, source=source)
 
 
 def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> Constants:

@@ -13,21 +13,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proteus.costs import residuals
-from proteus.costs.residuals import StepKind
-from proteus.validation.calibrate import NOISE, PRIOR, Constants, calibrate
+from proteus.validation.calibrate import Constants, calibrate
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
 from proteus.validation.score import Options, Score, fastest_that_fits
 from proteus.validation.validate import Tell, score_all
 
 #: what is compared by its ratio: twice as much is a distance of 1
-_SIZES = ("num_gpus", "tp", "pp", "cp", "ep", "micro_batch", "seq", "hidden", "layers")
+_SIZES = ("num_gpus", "tp", "pp", "cp", "ep", "micro_batch", "seq", "hidden", "layers", "experts")
 #: what is the same or not, and the distance where it is not
 _TEXTS = ("model", "precision", "recompute", "attention", "zero", "schedule", "overlap")
 OTHER = 2.0
-#: distance at which two runs differ as much as the constants of machines do; from 1 to 4 the shipped tables do not care
-HALF = 2.0
+#: distance at which half of an error is another run's as well: so the tables that shaped nothing have it, and from 3 to 7
+#: they do not care; those of the first collection have it from 3 to 5
+HALF = 4.0
 
 
 def distance(a: Run, b: Run) -> float:
@@ -44,24 +43,15 @@ def distance(a: Run, b: Run) -> float:
 def share(teacher: Run, run: Run) -> float:
     """How much of what a teacher asks for, as a log, another run is believed to ask for as well.
 
-    A constant of the machine is known beforehand to within its prior spread.
-    Against it stand the noise of a run, what whole steps of such models are
-    off by for reasons of their own, and how unlike the two are.
+    Runs that are alike err alike, be it for their machine, their model or a
+    kernel.  How far their errors are apart grows as their distance does, its
+    square is a variance beside that of what they share.
 
     >>> one = Run(id="1", table_id="t", kind="llm", tp=2)
-    >>> share(one, one) > share(one, replace(one, tp=8)) > share(one, replace(one, tp=8, experts=64)) > 0.0
-    True
+    >>> [share(one, replace(one, tp=tp)) for tp in (2, 4, 32)]
+    [1.0, 0.941..., 0.5]
     """
-    spread = PRIOR["compute"]
-    own = max(residuals.step_sigma(_kind(each)) for each in (teacher, run))
-    unlike = spread * math.sqrt(distance(teacher, run) / HALF)
-    return spread**2 / (spread**2 + math.hypot(NOISE, own, unlike) ** 2)
-
-
-def _kind(run: Run) -> StepKind:
-    if run.kind == "classic":
-        return StepKind.OTHER
-    return StepKind.EXPERTS if (run.experts or 1) > 1 else StepKind.TRANSFORMER
+    return 1.0 / (1.0 + (distance(teacher, run) / HALF) ** 2)
 
 
 def teachers(runs: Sequence[Run], cold: Sequence[Score]) -> dict[tuple[str, str, str], int]:

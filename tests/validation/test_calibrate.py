@@ -90,7 +90,7 @@ def test_a_run_is_believed_less_by_runs_unlike_it() -> None:
     runs = parse_runs(table(*rows, {"id": "moe", "micro_batch": "4", "moe_experts": "8", "moe_topk": "2"}), "t")
     one, four, eight, experts = runs
     assert share(four, four) > share(four, eight) > share(four, one) > 0.0
-    assert share(four, experts) < share(four, four) / 2  # what steps with experts are off by is rarely the machine
+    assert share(four, four) == 1.0 and share(four, experts) < 0.7  # what experts are off by is rarely the machine's
 
     cold = validate(runs[:3], workers=1)
     learned = learn(four)
