@@ -56,7 +56,7 @@ class Evidence:
 
     Parameters
     ----------
-    later
+    later, later_warm
         Scores of the runs that were collected when everything had been fitted.
     ablation
         Name of a variant → its scores of the same runs.
@@ -68,6 +68,7 @@ class Evidence:
     cold: Sequence[Score]
     warm: Sequence[Score]
     later: Sequence[Score]
+    later_warm: Sequence[Score]
     classic: Sequence[Score]
     ablation: Mapping[str, Sequence[Score]]
     ladders: Mapping[str, str]
@@ -98,6 +99,8 @@ def plots(evidence: Evidence) -> dict[str, str]:
         "cold": scatter("Step time, cold", groups(evidence.cold)),
         "warm": scatter("Step time, one run of the table seen", groups(evidence.warm)),
     }
+    if evidence.later:
+        made["later"] = scatter("Step time of runs collected later, cold", [("runs collected later", evidence.later)])
     if evidence.classic:
         tables = by_table(evidence.classic)
         largest = sorted(tables, key=lambda name: -summarize(tables[name]).timed)[:6]
@@ -129,7 +132,7 @@ def page(evidence: Evidence, folder: str) -> str:
         "`one scale`: mean error left when the best single factor for the whole table is known: what lies beyond a "
         "factor on a machine's speed.",
         _tables(cold, warm),
-        *(["## Tables collected later", _later(evidence.later)] if evidence.later else []),
+        *_later(evidence, folder),
         "## The band of a prediction",
         _band(),
         "## What each behaviour is worth",
@@ -220,27 +223,35 @@ def held_out() -> dict[str, float]:
     return added
 
 
-def _later(scores: Sequence[Score]) -> str:
+def _later(evidence: Evidence, folder: str) -> list[str]:
     """The tables that shaped nothing, as they were first met and now."""
+    if not evidence.later:
+        return []
     first: dict[str, dict[str, float | None]] = json.loads(FIRST.read_text(encoding="utf-8"))["tables"]
+    after = {name: summarize(found) for name, found in by_table(evidence.later_warm).items()}
     rows, tables = [], []
-    for name, found in by_table(scores).items():
+    for name, found in by_table(evidence.later).items():
         s = summarize(found)
         tables.append(s)
         then = first.get(name, {})
-        rows.append((*_cells(name, s), percent(then.get("mean_error")), percent(then.get("coverage"))))
-    then_errors = [e for row in first.values() if (e := row["mean_error"]) is not None]
+        warm = after[name].mean_error if name in after else None
+        more = (warm, then.get("mean_error"), then.get("coverage"))
+        rows.append((*_cells(name, s), *(percent(share) for share in more)))
+    then_errors = [error for then in first.values() if (error := then["mean_error"]) is not None]
     text = (
-        f"{len(scores)} runs from {len(tables)} tables were collected when everything that is fitted had been fitted; "
-        "none of it was fitted to them. `first` is how they were predicted when they were met (mean error, share in "
-        "the band). What they showed to be wrong was then mended: models and settings that were not understood, "
-        "and physics that was missing."
+        f"{len(evidence.later)} more runs, from {len(tables)} tables, were collected when every constant had been set; "
+        "no constant of a prediction was fitted to them. `first` is how they were predicted when they were met (mean "
+        "error, share in the band). What they showed to be wrong was then mended: models and settings that were not "
+        "understood, and physics that was missing."
     )
-    after = (
-        f"Mean over tables of their mean error: {percent(fmean(then_errors))} when first met, "
-        f"{percent(mean_table_error(tables))} now; median over rows {percent(summarize(scores).median_error)}."
+    means = [percent(mean_table_error(found)) for found in (tables, after.values())]
+    told = (
+        f"Mean over tables of their mean error: {percent(fmean(then_errors))} when first met, {means[0]} now, "
+        f"{means[1]} after one run was seen; median over rows {percent(summarize(evidence.later).median_error)}."
     )
-    return "\n\n".join([text, table((*HEADER, "first", "first in band"), rows), after])
+    picture = f"![predicted against measured, runs collected later]({folder}/later.svg)"
+    lines = table((*HEADER, "warm", "first", "first in band"), rows)
+    return ["## Tables collected later", text, told, picture, lines]
 
 
 def _cells(name: str, s: Summary) -> tuple[str, ...]:

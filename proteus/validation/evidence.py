@@ -37,11 +37,22 @@ def gather(runs: Sequence[Run], *, workers: int | None, tell: Callable[[str], No
     tell("benchmarks of named models")
     classic = validate(shipped_runs("classic"), workers=workers)
     tell("runs collected later")
-    later = validate(shipped_runs("later"), workers=workers)
+    more = shipped_runs("later")
+    later = validate(more, workers=workers)
+    later_warm = warm_scores(more, later, PLAIN, workers=workers)
     by_id = {run.id: run for run in runs}
     worst = sorted((s for s in cold if s.time_error is not None), key=lambda s: -abs(s.time_error or 0.0))
     ladders = {score.id: ladder(by_id[score.id]) for score in worst[:NUM_WORST]}
-    return Evidence(runs=runs, cold=cold, warm=warm, later=later, classic=classic, ablation=ablation, ladders=ladders)
+    return Evidence(
+        runs=runs,
+        cold=cold,
+        warm=warm,
+        later=later,
+        later_warm=later_warm,
+        classic=classic,
+        ablation=ablation,
+        ladders=ladders,
+    )
 
 
 def ladder(run: Run) -> str:

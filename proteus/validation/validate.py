@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from proteus.validation.metrics import Summary, by_table, summarize
 from proteus.validation.runs import Run
@@ -15,10 +16,12 @@ from proteus.validation.score import PLAIN, Options, Score, score_run
 
 #: rows that a worker takes at once: enough to share models and clusters, few enough to balance
 ROWS_PER_CHUNK = 24
-#: fewer rows are scored here: starting workers takes longer
-ROWS_WORTH_WORKERS = 64
+#: fewer chunks are worked on here: starting workers takes longer
+CHUNKS_WORTH_WORKERS = 3
 
 Tell = Callable[[int, int], None]
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 def validate(
@@ -40,12 +43,29 @@ def score_all(
     tasks: Sequence[tuple[Run, Options]], *, workers: int | None = None, progress: Tell | None = None
 ) -> list[Score]:
     """:func:`validate` with options of its own for every run."""
+    return on_all_cores(_score, tasks, ROWS_PER_CHUNK, workers=workers, progress=progress)
+
+
+def _score(task: tuple[Run, Options]) -> Score:
+    return score_run(*task)
+
+
+def on_all_cores(
+    work: Callable[[Item], Found],
+    items: Sequence[Item],
+    per_chunk: int,
+    *,
+    workers: int | None = None,
+    progress: Tell | None = None,
+) -> list[Found]:
+    """``[work(item) for item in items]`` by several processes, `per_chunk` items at a time."""
     workers = workers or num_cores()
-    chunks = [tasks[at : at + ROWS_PER_CHUNK] for at in range(0, len(tasks), ROWS_PER_CHUNK)]
-    if workers == 1 or len(tasks) < ROWS_WORTH_WORKERS:
-        return _collect(map(_score_chunk, chunks), len(tasks), progress)
+    chunks = [items[at : at + per_chunk] for at in range(0, len(items), per_chunk)]
+    of_chunk = partial(_chunk, work)
+    if workers == 1 or len(chunks) < CHUNKS_WORTH_WORKERS:
+        return _collect(map(of_chunk, chunks), len(items), progress)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return _collect(pool.map(_score_chunk, chunks), len(tasks), progress)
+        return _collect(pool.map(of_chunk, chunks), len(items), progress)
 
 
 def num_cores() -> int:
@@ -53,17 +73,17 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _collect(chunks: Iterable[list[Score]], total: int, progress: Tell | None) -> list[Score]:
-    found: list[Score] = []
-    for scores in chunks:
-        found += scores
+def _chunk(work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+    return [work(item) for item in items]
+
+
+def _collect(chunks: Iterable[list[Found]], total: int, progress: Tell | None) -> list[Found]:
+    found: list[Found] = []
+    for part in chunks:
+        found += part
         if progress is not None:
             progress(len(found), total)
     return found
-
-
-def _score_chunk(tasks: Sequence[tuple[Run, Options]]) -> list[Score]:
-    return [score_run(run, options) for run, options in tasks]
 
 
 def answer(scores: Sequence[Score]) -> dict[str, Any]:

@@ -17,16 +17,17 @@ from proteus.validation.calibrate import Constants, calibrate
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
 from proteus.validation.score import Options, Score, fastest_that_fits
-from proteus.validation.validate import Tell, score_all
+from proteus.validation.validate import Tell, on_all_cores, score_all
 
 #: what is compared by its ratio: twice as much is a distance of 1
 _SIZES = ("num_gpus", "tp", "pp", "cp", "ep", "micro_batch", "seq", "hidden", "layers", "experts")
 #: what is the same or not, and the distance where it is not
 _TEXTS = ("model", "precision", "recompute", "attention", "zero", "schedule", "overlap")
 OTHER = 2.0
-#: distance at which half of an error is another run's as well: so the tables that shaped nothing have it, and from 3 to 7
-#: they do not care; those of the first collection have it from 3 to 5
+#: distance at which half of an error is another run's too; the first tables and those collected later agree on 3 to 5
 HALF = 4.0
+#: teachers that a worker takes at once; each is a dozen simulations
+TEACHERS_PER_CHUNK = 2
 
 
 def distance(a: Run, b: Run) -> float:
@@ -79,10 +80,15 @@ def learn(run: Run) -> Constants:
     return calibrate(case.cluster, [(fastest_that_fits(case).tree, run.step_time_s)])
 
 
-def warm_tasks(runs: Sequence[Run], cold: Sequence[Score], options: Options) -> list[tuple[Run, Options]]:
+def warm_tasks(
+    runs: Sequence[Run], cold: Sequence[Score], options: Options, *, workers: int | None = None
+) -> list[tuple[Run, Options]]:
     """The runs that did not teach and belong to a table with a teacher, each with what that one taught."""
     chosen = teachers(runs, cold)
-    learned = {key: learn(runs[number]) for key, number in chosen.items()}
+    constants_of = on_all_cores(
+        learn, [runs[number] for number in chosen.values()], TEACHERS_PER_CHUNK, workers=workers
+    )
+    learned = dict(zip(chosen, constants_of, strict=True))
     taught = set(chosen.values())
     tasks = []
     for number, run in enumerate(runs):
@@ -102,4 +108,4 @@ def warm_scores(
     progress: Tell | None = None,
 ) -> list[Score]:
     """Scores of the runs that did not teach and belong to a table with a teacher."""
-    return score_all(warm_tasks(runs, cold, options), workers=workers, progress=progress)
+    return score_all(warm_tasks(runs, cold, options, workers=workers), workers=workers, progress=progress)
