@@ -241,8 +241,8 @@ def _later(evidence: Evidence, folder: str) -> list[str]:
     text = (
         f"{len(evidence.later)} more runs, from {len(tables)} tables, were collected when every constant had been set; "
         "no constant of a cold prediction was fitted to them, only the band and how far one run teaches another. "
-        "`first` is how they were predicted when they were met (mean error, share in the band). What they showed to be wrong was then mended: models and settings that were not "
-        "understood, and physics that was missing."
+        "`first` is how they were predicted when they were met (mean error, share in the band). What they showed to be "
+        "wrong was then mended: models and settings that were not understood, and physics that was missing."
     )
     means = [percent(mean_table_error(found)) for found in (tables, after.values())]
     told = (
