@@ -63,7 +63,7 @@ def clock(chip: str, factor: float) -> Iterator[None]:
 def framework(changes: Mapping[str, Any]) -> Iterator[None]:
     """Everything simulated with frameworks changed so."""
     original = case.framework_of
-    case.framework_of = lambda text, version="": replace(original(text, version), **changes)
+    case.framework_of = lambda *texts: replace(original(*texts), **changes)
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from proteus.strategy.config import Memory
 from proteus.validation.architecture import model_of, spec_of
 from proteus.validation.classic import classic_case, has_peer_to_peer
 from proteus.validation.frameworks import framework_of
-from proteus.validation.machines import cluster_of
+from proteus.validation.machines import cluster_of, find_gpu
 from proteus.validation.recompute import recompute_alternate, recompute_cheap, recompute_norms
 from proteus.validation.runs import Run
 from proteus.validation.strategy import recipe_of
@@ -52,7 +52,8 @@ def case_of(run: Run) -> Case:
         Why the run cannot be expressed.
     """
     assumed: list[str] = []
-    framework = framework_of(run.framework, run.version)
+    gpu = find_gpu(run.gpu)
+    framework = framework_of(run.framework, run.version, gpu.generation if gpu is not None else "")
     if run.kind == "classic":
         cluster = cluster_of(run, assumed, framework.gpu_Gbps, peer_to_peer=has_peer_to_peer(run))
         tree = classic_case(run, cluster, assumed)

@@ -56,8 +56,8 @@ class Evidence:
 
     Parameters
     ----------
-    later, later_warm
-        Scores of the runs that were collected when everything had been fitted.
+    later_runs, later, later_warm
+        The runs that were collected when everything had been fitted, and their scores.
     ablation
         Name of a variant → its scores of the same runs.
     ladders
@@ -67,6 +67,7 @@ class Evidence:
     runs: Sequence[Run]
     cold: Sequence[Score]
     warm: Sequence[Score]
+    later_runs: Sequence[Run]
     later: Sequence[Score]
     later_warm: Sequence[Score]
     classic: Sequence[Score]
@@ -87,25 +88,28 @@ def write(evidence: Evidence, path: str | Path) -> None:
 
 
 def plots(evidence: Evidence) -> dict[str, str]:
-    """Name of a plot → SVG: language models cold and warm, benchmarks."""
-    family = {run.id: family_of(run) for run in evidence.runs}
-    names = [name for name, _ in Counter(family.values()).most_common(6)]
-
-    def groups(scores: Sequence[Score]) -> list[tuple[str, list[Score]]]:
-        found = [(name, [s for s in scores if family.get(s.id) == name]) for name in names]
-        return [*found, ("others", [s for s in scores if family.get(s.id) not in names])]
-
+    """Name of a plot → SVG: language models cold and warm, those collected later, benchmarks."""
     made = {
-        "cold": scatter("Step time, cold", groups(evidence.cold)),
-        "warm": scatter("Step time, one run of the table seen", groups(evidence.warm)),
+        "cold": scatter("Step time, cold", by_family(evidence.runs, evidence.cold)),
+        "warm": scatter("Step time, one run of the table seen", by_family(evidence.runs, evidence.warm)),
     }
     if evidence.later:
-        made["later"] = scatter("Step time of runs collected later, cold", [("runs collected later", evidence.later)])
+        made["later"] = scatter(
+            "Step time of runs collected later, cold", by_family(evidence.later_runs, evidence.later)
+        )
     if evidence.classic:
         tables = by_table(evidence.classic)
         largest = sorted(tables, key=lambda name: -summarize(tables[name]).timed)[:6]
         made["classic"] = scatter("Step time of benchmarks, cold", [(name, tables[name]) for name in largest])
     return made
+
+
+def by_family(runs: Sequence[Run], scores: Sequence[Score]) -> list[tuple[str, list[Score]]]:
+    """The scores of the six frameworks with the most runs, and of all others."""
+    family = {run.id: family_of(run) for run in runs}
+    names = [name for name, _ in Counter(family.values()).most_common(6)]
+    found = [(name, [s for s in scores if family.get(s.id) == name]) for name in names]
+    return [*found, ("others", [s for s in scores if family.get(s.id) not in names])]
 
 
 def family_of(run: Run) -> str:

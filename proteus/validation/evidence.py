@@ -37,9 +37,9 @@ def gather(runs: Sequence[Run], *, workers: int | None, tell: Callable[[str], No
     tell("benchmarks of named models")
     classic = validate(shipped_runs("classic"), workers=workers)
     tell("runs collected later")
-    more = shipped_runs("later")
-    later = validate(more, workers=workers)
-    later_warm = warm_scores(more, later, PLAIN, workers=workers)
+    later_runs = shipped_runs("later")
+    later = validate(later_runs, workers=workers)
+    later_warm = warm_scores(later_runs, later, PLAIN, workers=workers)
     by_id = {run.id: run for run in runs}
     worst = sorted((s for s in cold if s.time_error is not None), key=lambda s: -abs(s.time_error or 0.0))
     ladders = {score.id: ladder(by_id[score.id]) for score in worst[:NUM_WORST]}
@@ -47,6 +47,7 @@ def gather(runs: Sequence[Run], *, workers: int | None, tell: Callable[[str], No
         runs=runs,
         cold=cold,
         warm=warm,
+        later_runs=later_runs,
         later=later,
         later_warm=later_warm,
         classic=classic,

@@ -18,8 +18,9 @@ class Framework:
 
     Parameters
     ----------
-    before
-        The version (``24.09``) from which on the next entry is meant.
+    before, not_on
+        The version (``24.09``) from which on, and the generations of GPUs on
+        which, a later entry is meant: this one is of the time before them.
     virtual_stages
         Of a pipeline that does not say: ``one`` or ``most``, a layer for each.
     profile
@@ -67,6 +68,7 @@ class Framework:
     name: str
     words: tuple[str, ...]
     before: float | None = None
+    not_on: tuple[str, ...] = ()
     profile: str
     source: str
     eager_profile: str | None = None
@@ -108,7 +110,7 @@ def _frameworks() -> tuple[Framework, ...]:
     for entry in yaml.safe_load(text):
         row: Mapping[str, Any] = entry
         assert set(row) <= known, f"{row['name']}: {sorted(set(row) - known)}"
-        lists = {key: tuple(row.get(key, ())) for key in ("words", "lora_targets", "overlap_steps")}
+        lists = {key: tuple(row.get(key, ())) for key in ("words", "not_on", "lora_targets", "overlap_steps")}
         found.append(Framework(**{**row, **lists}))
     return tuple(found)
 
@@ -123,11 +125,13 @@ def version_of(text: str) -> float | None:
     return float(found.group()) if found is not None else None
 
 
-def framework_of(text: str, version: str = "") -> Framework:
-    """The framework that a free text names, in the habits of its version.
+def framework_of(text: str, version: str = "", generation: str = "") -> Framework:
+    """The framework that a free text names, in the habits of its version and of the GPUs' time.
 
     >>> [framework_of("nemo", version).profile for version in ("", "nemo 24.07", "nemo 24.05")]
     ['nemo', 'nemo-launcher', 'nemo-launcher, attention=flash2']
+    >>> [framework_of("megatron-lm", generation=generation).zero for generation in ("ampere", "hopper")]
+    [0, 1]
     """
     release = version_of(version)
     return next(
@@ -135,4 +139,5 @@ def framework_of(text: str, version: str = "") -> Framework:
         for item in _frameworks()
         if any(word in text for word in item.words)
         and (item.before is None or (release is not None and release < item.before))
+        and generation not in item.not_on
     )

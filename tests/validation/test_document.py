@@ -27,6 +27,7 @@ def evidence() -> Evidence:
         runs=runs,
         cold=cold,
         warm=warm,
+        later_runs=runs,
         later=cold,
         later_warm=warm,
         classic=[],
