@@ -130,14 +130,16 @@ def framework_of(text: str, version: str = "", generation: str = "") -> Framewor
 
     >>> [framework_of("nemo", version).profile for version in ("", "nemo 24.07", "nemo 24.05")]
     ['nemo', 'nemo-launcher', 'nemo-launcher, attention=flash2']
-    >>> [framework_of("megatron-lm", generation=generation).zero for generation in ("ampere", "hopper")]
-    [0, 1]
+    >>> [framework_of("megatron-lm", generation=generation).name for generation in ("ampere", "hopper")]
+    ['megatron-lm', 'megatron-lm since Hopper']
+    >>> framework_of("megatron-lm", "core_r0.7.0", "ampere").name
+    'megatron-core'
     """
     release = version_of(version)
     return next(
         item
         for item in _frameworks()
-        if any(word in text for word in item.words)
+        if any(word in f"{text} {version}" for word in item.words)
         and (item.before is None or (release is not None and release < item.before))
         and generation not in item.not_on
     )
