@@ -26,7 +26,7 @@ from proteus.compiler.transfer import Pairs, transfer_pairs
 from proteus.compiler.variants import Variants, variants
 from proteus.costs.collectives import Collective
 from proteus.costs.ops import Calibration
-from proteus.costs.overlap import ComputeClass, slowdowns, with_waits
+from proteus.costs.overlap import CommClass, ComputeClass, slowdowns, with_waits
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.htae.tasks import TaskGraph, TaskKind
@@ -260,15 +260,10 @@ class Emitter:
             segments.host_s[number],
             self.profile.launch_s + self.profile.op_s,
         )
-        slow, _ = slowdowns(self.cluster.gpu())
-        unpaired = plan.first_forwards
         for own, row in enumerate(plan.rows.tolist()):
             price, group = self._row_price(row, rank, folding)
             comm = self.comms[row]
-            alone = 1.0
-            if comm.beside:
-                # time of its own stands for that by which the products beside it take longer
-                alone = unpaired + (1.0 - unpaired) * float(slow[ComputeClass.GEMM, price.comm_class])
+            alone = self._share_beside(plan, price.comm_class) if comm.beside else 1.0
             table.comm(
                 own,
                 TaskKind.COPY if comm.kind in HOST_COPIES else TaskKind.COMM,
@@ -278,6 +273,15 @@ class Emitter:
                 price.comm_class,
             )
         return table.steps(plan)
+
+    def _share_beside(self, plan: RankPlan, comm_class: CommClass) -> float:
+        """Part of its own time that a communication costs which runs beside another micro-batch.
+
+        It stands for that by which the products beside it take longer.
+        """
+        slow, _ = slowdowns(self.cluster.gpu())
+        unpaired = plan.first_forwards
+        return unpaired + (1.0 - unpaired) * float(slow[ComputeClass.GEMM, comm_class])
 
     def _row_price(self, row: int, rank: PlayedRank, folding: Folding) -> tuple[Price, int]:
         relation = self.row_relation[row]

@@ -109,6 +109,7 @@ def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> C
     ----------
     runs
         ``(tree, measured step time [s])`` of each; one is enough.
+
     Examples
     --------
     >>> import proteus as pt

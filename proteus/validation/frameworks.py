@@ -135,11 +135,11 @@ def framework_of(text: str, version: str = "", generation: str = "") -> Framewor
     >>> framework_of("megatron-lm", "core_r0.7.0", "ampere").name
     'megatron-core'
     """
-    release = version_of(version)
+    named, release = f"{text} {version}", version_of(version)
     return next(
         item
         for item in _frameworks()
-        if any(word in f"{text} {version}" for word in item.words)
+        if any(word in named for word in item.words)
         and (item.before is None or (release is not None and release < item.before))
         and generation not in item.not_on
     )

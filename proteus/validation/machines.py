@@ -31,6 +31,7 @@ RACK_GPUS = 72
 TRAY_GPUS = 4
 
 
+@cache
 def find_gpu(text: str) -> Gpu | None:
     """The GPU that a free text names; brackets and remarks are dropped one after another.
 
