@@ -12,8 +12,10 @@ each.  Everything a user types is here.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proteus.calibration import calibrated
 from proteus.cluster import Cluster, clusters
 from proteus.errors import InputError, ModelError, ProteusError, SimulationError, StrategyError, TopologyError
 from proteus.mesh import Mesh
@@ -23,6 +25,7 @@ from proteus.model.hf import from_hf
 from proteus.model.lora import with_lora
 from proteus.placement import Partial, Replicate, Shard
 from proteus.progress import Progress
+from proteus.result.result import Result
 from proteus.search import search
 from proteus.simulate import simulate
 from proteus.strategy import Memory, StrategyTree
@@ -38,6 +41,18 @@ def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
     return Workbench(tree, cluster)
 
 
+def _to_html(result: Result, path: str | Path) -> None:
+    """Write one offline file with the linked views."""
+    from proteus_widgets.export import write_html
+
+    write_html(result, path)
+
+
+# Methods of early values that later folders carry out; bound here, so that no folder imports one that comes after it.
+Cluster.calibrate = calibrated  # type: ignore[method-assign, assignment]
+Result.to_html = _to_html  # type: ignore[method-assign, assignment]
+
+
 __all__ = [
     "Cluster",
     "InputError",
@@ -50,6 +65,7 @@ __all__ = [
     "Progress",
     "ProteusError",
     "Replicate",
+    "Result",
     "Shard",
     "SimulationError",
     "StrategyError",

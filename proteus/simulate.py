@@ -44,7 +44,7 @@ def simulate(
     algorithm
         Force a collective algorithm such as ``ring`` or ``tree``.
     calibration
-        What was measured on the machine, such as :func:`proteus.adapters.profiling.profile`
+        What was measured on the machine, such as :func:`proteus.profiling.profile`
         finds it; it beats the cost models.  None takes the cluster's own
         (:meth:`Cluster.calibrate`).
     progress

@@ -21,18 +21,20 @@ PACKAGE = ROOT / "proteus"
 ORDER = (
     "errors", "progress", "units", "identity", "files", "mesh", "placement",
     "model", "cluster", "costs", "strategy", "compiler", "htae", "result", "simulate",
-    "search", "validation", "adapters", "cli",
+    "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them
 COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "cluster", "costs"}
 #: the language between compiler and engine: the one writes it, the other plays it.  It imports errors only.
 LANGUAGE = "proteus.htae.tasks"
-#: libraries that proteus outside adapters/ does not import, not even late
+#: the only folders that may import torch
+TORCH_ROOMS = {"verify", "profiling"}
+#: libraries that the other folders of proteus do not import, not even late
 NEVER = {"torch", "ipywidgets", "anywidget", "bokeh", "jupyter_bokeh", "traitlets", "jupyterlab", "scipy"}
 #: libraries that a function may import when the user asks for what needs them
 ONLY_LATE = {"pandas", "dask", "distributed", "proteus_widgets", "numba", "IPython"}
 #: folders whose modules are loaded only when used, and so may import such a library at their top
-LATE_FOLDERS = {"htae", "adapters"}
+LATE_FOLDERS = {"htae", *TORCH_ROOMS}
 
 
 def modules() -> list[Path]:
@@ -80,7 +82,7 @@ def test_imports_point_upward(path: Path) -> None:
     allowed = set(ORDER[: ORDER.index(layer) + 1])
     if layer == "costs":
         allowed = COSTS_MAY_IMPORT
-    if layer in {"cli", "adapters", "validation", "search"}:
+    if layer in {"cli", "calibration", "validation", "search", *TORCH_ROOMS}:
         allowed = allowed | {""}  # these are users of the public names
     for line, name, _ in imports(path):
         if name.split(".")[0] == "proteus" and not name.startswith(f"{LANGUAGE}."):
@@ -96,7 +98,7 @@ def test_heavy_libraries_stay_out(path: Path) -> None:
     for line, name, at_load in imports(path):
         library = name.split(".")[0]
         where = f"{ids(path)}:{line}: {name}"
-        assert layer == "adapters" or library not in NEVER, where
+        assert layer in TORCH_ROOMS or library not in NEVER, where
         assert not (at_load and library in ONLY_LATE and layer not in LATE_FOLDERS), (
             f"{where}: import it in the function"
         )

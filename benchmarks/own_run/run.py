@@ -19,10 +19,10 @@ import torch
 import proteus as pt
 from benchmarks.own_run import nets
 from benchmarks.own_run.train import BUCKET_BYTES, Case, Steps, made, train
-from proteus.adapters.profiling import MeasuredMachine, profile
-from proteus.adapters.profiling import load as load_machine
-from proteus.adapters.profiling.processes import Setting
 from proteus.files import atomic_write
+from proteus.profiling import MeasuredMachine, profile
+from proteus.profiling import load as load_machine
+from proteus.profiling.processes import Setting
 
 NUM_RANKS = 2
 CASES = (

@@ -17,8 +17,8 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.own_run import nets
-from proteus.adapters.profiling.processes import Setting, join
-from proteus.adapters.profiling.timing import waited_s
+from proteus.profiling.processes import Setting, join
+from proteus.profiling.timing import waited_s
 
 #: steps before the first that counts
 WARM_UP = 5

@@ -48,8 +48,8 @@ def load_cluster(options: argparse.Namespace) -> Cluster:
 def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
     """Equal hosts: of a preset, or as a topology file or a measured machine says; the number after a colon."""
     import proteus as pt
-    from proteus.adapters.profiling import is_machine
-    from proteus.adapters.profiling import load as load_machine
+    from proteus.profiling import is_machine
+    from proteus.profiling import load as load_machine
 
     path, colon, count = name.rpartition(":")
     nodes = int(count) if colon and count.isdecimal() else None
@@ -69,7 +69,7 @@ def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
 
 def load_calibration(options: argparse.Namespace) -> Calibration | None:
     """What was measured: the file of ``--calibration``, or the measured machine that ``--cluster`` names."""
-    from proteus.adapters.profiling import is_machine, load
+    from proteus.profiling import is_machine, load
 
     if options.calibration:
         return load(options.calibration).calibration

@@ -34,8 +34,8 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
-    from proteus.adapters.profiling import profile
     from proteus.htae.engine import warm_up
+    from proteus.profiling import profile
 
     if options.cluster:
         raise InputError("--cluster: profile measures this machine; drop the flag")

@@ -30,8 +30,8 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
-    from proteus.adapters import verify
     from proteus.htae.engine import warm_up
+    from proteus.verify import verify
 
     cluster = load_cluster(options) if options.cluster else None
     tree = load_tree(options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import importlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -329,22 +328,10 @@ class Cluster:
         """NIC `nic` (name or number) of `host` is gone; its GPUs share the next nearest."""
         return changes.without_nic(self, host, nic)
 
-    def calibrate(self, runs: Sequence[tuple[Any, float]]) -> Cluster:
-        """The same cluster with the constants that measured runs ask for.
-
-        Parameters
-        ----------
-        runs
-            ``(strategy tree, measured step time [s])`` of each.
-
-        See Also
-        --------
-        proteus.validation.calibrate
-            What is fitted, and how constants are saved and loaded.
-        """
-        # What fits a run lies above what describes a machine; it is found by its name.
-        fit = importlib.import_module("proteus.validation.calibrate").calibrate
-        return replace(self, calibration=fit(self, runs).calibration())
+    if TYPE_CHECKING:
+        # ``proteus/__init__.py`` gives it to the class: fitting needs the simulator, which needs clusters.
+        def calibrate(self, runs: Sequence[tuple[Any, float]]) -> Cluster:
+            """The same cluster with the constants that measured runs ask for; see :mod:`proteus.calibration`."""
 
     @classmethod
     def mixed(cls, parts: Sequence[Cluster], *, name: str = "mixed") -> Cluster:

@@ -148,10 +148,8 @@ def _tied(chunks: tuple[Chunk, ...], precision: Precision) -> list[Tied]:
                         f"{link.path(0)}.{state.parameter.name} is tied to {tied_to}, but only one of them is frozen; "
                         "they are one parameter, freeze both or none"
                     )
-                if state.parameter.gradient < 0:
-                    continue
                 _check_tied(f"{link.path(0)}.{state.parameter.name}", state, chunk, tied_to, item[3], owner)
-                if owner.rank == chunk.rank:
+                if owner.rank == chunk.rank or state.parameter.gradient < 0:
                     continue
                 parts = chunk.mesh.degree(state.kept["gradient"] or state.kept["optimizer"])
                 row = CommRow(
@@ -174,11 +172,12 @@ def _check_tied(
             f"{name} is tied to {path}, whose stage has {owner_chunk.mesh!r} instead of {chunk.mesh!r}; "
             "give both stages one mesh"
         )
-    beside = chunk.rank == owner_chunk.rank  # the gradients are added before they are reduced
+    is_trained = state.parameter.gradient >= 0
+    beside = is_trained and chunk.rank == owner_chunk.rank  # the gradients are added before they are reduced
     for what, here, there in (
         ("partition", _places(state, chunk), _places(owner, owner_chunk)),
         ("axes of gradient sums", _sums(state), _sums(owner) if beside else _sums(state)),
-        ("memory", _memory(state), _memory(owner)),
+        ("memory", _memory(state, is_trained), _memory(owner, is_trained)),
     ):
         if here != there:
             raise StrategyError(
@@ -192,11 +191,11 @@ def _places(state: ParameterState, chunk: Chunk) -> tuple[str, ...]:
     return tuple(f"S({dims.index(p.dim)})" if isinstance(p, Shard) else repr(p) for p in state.parameter.layout)
 
 
-def _memory(state: ParameterState) -> tuple[str, ...]:
-    """How its parameter, gradient and optimizer state are kept, as the tree prints it."""
+def _memory(state: ParameterState, is_trained: bool) -> tuple[str, ...]:
+    """How its parameter and, where it is trained, gradient and optimizer state are kept, as the tree prints it."""
     return tuple(
         f"{role}={Memory(state.kept[role], offload=role in state.offloaded)!r}"
-        for role in ("parameter", "gradient", "optimizer")
+        for role in (("parameter", "gradient", "optimizer") if is_trained else ("parameter",))
     )
 
 

@@ -83,7 +83,7 @@ class Role(StrEnum):
 
 
 class OpKind(StrEnum):
-    """The ops of the zoo. Numeric meaning: ``adapters.numeric``; cost: ``costs``."""
+    """The ops of the zoo. Numeric meaning: ``verify``; cost: ``costs``."""
 
     # einsum of x and each weight (+ bias); grouped when a dim is in x, weight and y; attrs: quantised = False keeps it
     # in the activations' precision where others run in fp8 or fp4

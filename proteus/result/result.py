@@ -326,11 +326,10 @@ class Result:
 
         return compare(self, other)
 
-    def to_html(self, path: str | Path) -> None:
-        """Write one offline file with the linked views."""
-        from proteus_widgets.export import write_html
-
-        write_html(self, path)
+    if TYPE_CHECKING:
+        # ``proteus/__init__.py`` gives it to the class: the views of the report read results.
+        def to_html(self, path: str | Path) -> None:
+            """Write one offline file with the linked views."""
 
     def table(self) -> list[tuple[str, str]]:
         """The lines that a result prints as."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from proteus.calibration import Constants
 from proteus.errors import ProteusError
 from proteus.result.result import Result
 from proteus.simulate import simulate
 from proteus.strategy import StrategyTree
-from proteus.validation.calibrate import Constants
 from proteus.validation.case import Case, case_of
 from proteus.validation.classic import as_clocked
 from proteus.validation.paleo import paleo_step_s

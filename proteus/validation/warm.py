@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proteus.validation.calibrate import Constants, calibrate
+from proteus.calibration import Constants, calibrate
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
 from proteus.validation.score import Options, Score, fastest_that_fits

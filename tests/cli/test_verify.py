@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import proteus as pt
-from proteus.adapters.numeric import verification
 from proteus.cli import main
+from proteus.verify import verification
 
 LLAMA = ["verify", "--model", "tiny-llama", "--seq", "8"]
 

@@ -7,11 +7,11 @@ import itertools
 import pytest
 import torch
 
-from proteus.adapters.numeric.moves import moved, shard
 from proteus.compiler.layout import Layout
 from proteus.compiler.redistribute import Step, group_bytes, plan, wire_bytes
 from proteus.mesh import Mesh
 from proteus.placement import Partial, Placement, Replicate, Shard
+from proteus.verify.moves import moved, shard
 
 DIMS = ("a", "b")
 PLACEMENTS: tuple[Placement, ...] = (Replicate(), Partial(), Shard("a"), Shard("b"))

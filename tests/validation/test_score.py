@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from proteus.validation.calibrate import Constants
+from proteus.calibration import Constants
 from proteus.validation.runs import Run, parse_runs, shipped_runs
 from proteus.validation.score import Options, score_run
 from proteus.validation.validate import answer, validate

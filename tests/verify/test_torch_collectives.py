@@ -27,7 +27,6 @@ from torch.distributed.tensor.parallel import (
 
 import proteus as pt
 from proteus import placement
-from proteus.adapters.numeric.verification import count_collectives
 from proteus.compiler.chain import chain
 from proteus.compiler.compile import compile_tree
 from proteus.compiler.layout import local_chunk
@@ -35,7 +34,8 @@ from proteus.compiler.program import BlockProgram, Instruction, Move, ProgramPha
 from proteus.compiler.redistribute import group_bytes, plan, wire_bytes
 from proteus.mesh import Mesh
 from proteus.strategy import StrategyTree
-from tests.adapters.torch_traffic import Traffic, fake_world
+from proteus.verify.verification import count_collectives
+from tests.verify.torch_traffic import Traffic, fake_world
 
 BATCH, SEQ, HIDDEN, HEADS, FFN = 2, 8, 64, 8, 128
 MODEL = pt.models.load("tiny-llama", layers=2, seq=SEQ, heads=HEADS, kv_heads=HEADS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proteus.adapters.numeric.place import Place, place_of
 from proteus.compiler.chain import Chunk, Link
 from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.offload import offloaded_activations
@@ -12,6 +11,7 @@ from proteus.compiler.program import BlockProgram, Compute, Instruction
 from proteus.compiler.state import ParameterState, StateMove, copy_moves, states
 from proteus.compiler.steps import phases
 from proteus.costs import profile as profiles
+from proteus.verify.place import Place, place_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 import torch.distributed as dist
 
-from proteus.adapters.profiling.demand import Demand, OpCall
-from proteus.adapters.profiling.kernels import kernel
-from proteus.adapters.profiling.operators import runner
-from proteus.adapters.profiling.timing import Clock, quiet
 from proteus.costs.collective_types import Collective
 from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.work import Phase
+from proteus.profiling.demand import Demand, OpCall
+from proteus.profiling.kernels import kernel
+from proteus.profiling.operators import runner
+from proteus.profiling.timing import Clock, quiet
 
 FLOAT_BYTES = 4
 #: sizes that are measured beside those of the trees [bytes]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import proteus as pt
+from proteus.calibration import Constants, calibrate
 from proteus.errors import InputError
-from proteus.validation.calibrate import Constants, calibrate
 from proteus.validation.runs import parse_runs
 from proteus.validation.score import PLAIN
 from proteus.validation.validate import validate

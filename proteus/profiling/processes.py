@@ -14,13 +14,13 @@ import torch.distributed as dist
 from torch.multiprocessing import get_context
 from torch.multiprocessing.spawn import spawn
 
-from proteus.adapters.profiling.demand import Demand
-from proteus.adapters.profiling.links import Links, measure_overlap, sizes_of
-from proteus.adapters.profiling.operators import Measured, measure_ops
-from proteus.adapters.profiling.timing import Clock
 from proteus.costs.collective_types import Collective
 from proteus.costs.measured import CollectiveTimes
 from proteus.costs.overlap import ComputeClass
+from proteus.profiling.demand import Demand
+from proteus.profiling.links import Links, measure_overlap, sizes_of
+from proteus.profiling.operators import Measured, measure_ops
+from proteus.profiling.timing import Clock
 
 #: network interface of a machine to itself; gloo would look for the host's name in the network
 LOOPBACK = "lo"

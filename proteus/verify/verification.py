@@ -10,12 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from proteus.adapters.numeric.chunks import LinkView, own_chunks
-from proteus.adapters.numeric.executor import Executor
-from proteus.adapters.numeric.place import place_of
-from proteus.adapters.numeric.problem import TokenGroup, check_divisible, make_problem
-from proteus.adapters.numeric.rank import Rank
-from proteus.adapters.numeric.reference import Outcome, undivided
 from proteus.cluster import Cluster, clusters
 from proteus.compiler.compile import compile_tree
 from proteus.compiler.graph import ExecutionGraph
@@ -27,6 +21,12 @@ from proteus.model.graph import BATCH, OpKind
 from proteus.placement import Partial
 from proteus.strategy import StrategyTree
 from proteus.strategy.frozen import frozen_paths
+from proteus.verify.chunks import LinkView, own_chunks
+from proteus.verify.executor import Executor
+from proteus.verify.place import place_of
+from proteus.verify.problem import TokenGroup, check_divisible, make_problem
+from proteus.verify.rank import Rank
+from proteus.verify.reference import Outcome, undivided
 
 #: float64 sums in another order differ by some 1e-15 of numbers near 1
 TOLERANCE = 1e-9
@@ -96,7 +96,7 @@ class Verification:
 
 
 def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verification:
-    """See :func:`proteus.adapters.verify`."""
+    """See :func:`proteus.verify.verify`."""
     if cluster is None:
         cluster = clusters.load("dgx-a100", nodes=-(-tree.num_devices // _HOST))
     check_size(tree)

@@ -18,13 +18,13 @@ from proteus.costs.overlap import ComputeClass
 
 pytest.importorskip("torch", reason="profiling runs PyTorch")
 
-from proteus.adapters import profiling
-from proteus.adapters.profiling import MeasuredMachine, is_machine, load
-from proteus.adapters.profiling.demand import demand_of
-from proteus.adapters.profiling.operators import Measured, shared_out
-from proteus.adapters.profiling.timing import Clock
+from proteus import profiling
 from proteus.costs.ops import OpCosts
 from proteus.costs.passes import stream
+from proteus.profiling import MeasuredMachine, is_machine, load
+from proteus.profiling.demand import demand_of
+from proteus.profiling.operators import Measured, shared_out
+from proteus.profiling.timing import Clock
 
 TINY = {"layers": 1, "dropout": 0.0, "attention_dropout": 0.0}
 SETTINGS = {"micro_batch": 2, "precision": "fp32", "profile": "torch-eager, optimizer=fused"}

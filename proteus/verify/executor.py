@@ -15,14 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proteus.adapters.numeric import moves
-from proteus.adapters.numeric.chunks import Chunks, LinkView, own_chunks
-from proteus.adapters.numeric.flat import FlatSpec, joined
-from proteus.adapters.numeric.noise import Draw, Noise
-from proteus.adapters.numeric.ops import forward, vjp
-from proteus.adapters.numeric.order import run_order
-from proteus.adapters.numeric.problem import UPDATES, Problem
-from proteus.adapters.numeric.rank import BEGINNING, Cell, CopyKey, Rank, State
 from proteus.compiler.graph import ExecutionGraph, Transfer
 from proteus.compiler.layout import local_chunk
 from proteus.compiler.offload import on_host
@@ -35,6 +27,14 @@ from proteus.errors import SimulationError
 from proteus.htae.tasks import Timeline
 from proteus.mesh import Mesh
 from proteus.strategy.schedules.plan import F
+from proteus.verify import moves
+from proteus.verify.chunks import Chunks, LinkView, own_chunks
+from proteus.verify.flat import FlatSpec, joined
+from proteus.verify.noise import Draw, Noise
+from proteus.verify.ops import forward, vjp
+from proteus.verify.order import run_order
+from proteus.verify.problem import UPDATES, Problem
+from proteus.verify.rank import BEGINNING, Cell, CopyKey, Rank, State
 
 #: a participant of a task: (rank number, step of its plan)
 Participant = tuple[int, int]

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from proteus.adapters.profiling.file import is_machine, load
-from proteus.adapters.profiling.machine import MeasuredMachine
+from proteus.profiling.file import is_machine, load
+from proteus.profiling.machine import MeasuredMachine
 
 if TYPE_CHECKING:
     from proteus.strategy import StrategyTree
@@ -71,7 +71,7 @@ def profile(
     from proteus.errors import InputError
 
     try:
-        from proteus.adapters.profiling.run import profile_trees
+        from proteus.profiling.run import profile_trees
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

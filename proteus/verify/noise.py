@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from proteus.adapters.numeric.place import Place
 from proteus.model.graph import BATCH
+from proteus.verify.place import Place
 
 
 @dataclass(slots=True)

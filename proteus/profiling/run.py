@@ -11,17 +11,17 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from proteus.adapters.profiling.demand import demand_of
-from proteus.adapters.profiling.machine import MeasuredMachine
-from proteus.adapters.profiling.operators import dispatch, peaks, shared_out
-from proteus.adapters.profiling.processes import Findings, Setting, measure_together
-from proteus.adapters.profiling.timing import Clock
 from proteus.cluster import gpus
 from proteus.cluster.gpu import Gpu
 from proteus.costs import precision as precisions
 from proteus.costs.measured import MeasuredOverlap
 from proteus.costs.ops import OpCosts
 from proteus.errors import InputError
+from proteus.profiling.demand import demand_of
+from proteus.profiling.machine import MeasuredMachine
+from proteus.profiling.operators import dispatch, peaks, shared_out
+from proteus.profiling.processes import Findings, Setting, measure_together
+from proteus.profiling.timing import Clock
 from proteus.strategy import StrategyTree
 
 #: PCIe generation written into the sheet of a device that has none; no measured time depends on it
@@ -32,7 +32,7 @@ _BACKENDS = ("gloo", "nccl")
 def profile_trees(
     trees: Sequence[StrategyTree], *, backend: str | None, threads: int | None, budget_s: float
 ) -> MeasuredMachine:
-    """See :func:`proteus.adapters.profiling.profile`."""
+    """See :func:`proteus.profiling.profile`."""
     if not trees:
         raise InputError("profile: no strategy given; its ops and collectives are what is measured")
     setting = _setting(max(tree.num_devices for tree in trees), backend, threads, budget_s)

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from proteus.adapters.profiling.machine import MeasuredMachine
 from proteus.cluster.gpu import Gpu
 from proteus.costs.collective_types import Collective
 from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
@@ -18,6 +17,7 @@ from proteus.costs.overlap import ComputeClass
 from proteus.costs.work import Family, Work
 from proteus.errors import InputError, context
 from proteus.files import atomic_write
+from proteus.profiling.machine import MeasuredMachine
 
 #: first key of a file, and the version of its form
 MARK, VERSION = "proteus_machine", 1
@@ -41,7 +41,7 @@ def write(machine: MeasuredMachine, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> MeasuredMachine:
-    """The machine that :func:`proteus.adapters.profiling.profile` saved.
+    """The machine that :func:`proteus.profiling.profile` saved.
 
     Raises
     ------

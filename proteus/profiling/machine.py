@@ -100,7 +100,7 @@ class MeasuredMachine:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the machine as JSON."""
-        from proteus.adapters.profiling.file import write
+        from proteus.profiling.file import write
 
         write(self, path)
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.control import assume
 
 import proteus as pt
-from proteus.adapters import verify
 from proteus.cluster import clusters
 from proteus.compiler import state
 from proteus.errors import ModelError, StrategyError
 from proteus.strategy import StrategyTree
 from proteus.strategy.schedule import SCHEDULES
-from tests.adapters.random_trees import ADAPTED, MODELS, model, trees
+from proteus.verify import verify
+from tests.verify.random_trees import ADAPTED, MODELS, model, trees
 
 CLUSTER = clusters.load("dgx-a100", nodes=2)
 SMALL = {"layers": 2, "seq": 8}
@@ -159,12 +159,12 @@ def test_tokens_beyond_the_capacity_are_dropped(degrees: dict[str, int], factor:
 
 def test_another_group_of_tokens_drops_others() -> None:
     """The check sees which tokens are dropped: a reference that fills experts from the whole batch differs."""
-    from proteus.adapters.numeric.executor import Executor
-    from proteus.adapters.numeric.problem import TokenGroup, make_problem
-    from proteus.adapters.numeric.reference import undivided
-    from proteus.adapters.numeric.verification import compare, token_groups
     from proteus.compiler.compile import compile_tree
     from proteus.htae.engine import play
+    from proteus.verify.executor import Executor
+    from proteus.verify.problem import TokenGroup, make_problem
+    from proteus.verify.reference import undivided
+    from proteus.verify.verification import compare, token_groups
 
     model = pt.models.load("tiny-moe", layers=1, seq=8, experts={"num": 4, "topk": 2, "ffn": 6, "capacity_factor": 1.0})
     tree = StrategyTree(model).parallelize(dp=2, ep=2, global_batch=2)
@@ -238,11 +238,11 @@ def test_a_missing_edge_is_noticed() -> None:
 
     import numpy as np
 
-    from proteus.adapters.numeric.executor import Executor
-    from proteus.adapters.numeric.problem import make_problem
     from proteus.compiler.compile import compile_tree
     from proteus.errors import SimulationError
     from proteus.htae.engine import play
+    from proteus.verify.executor import Executor
+    from proteus.verify.problem import make_problem
 
     tree = StrategyTree(model("llama")).parallelize(tp=2)
     graph = compile_tree(tree, CLUSTER, fold=False)
@@ -257,12 +257,12 @@ def test_a_missing_edge_is_noticed() -> None:
 
 def test_a_wrong_gradient_is_noticed() -> None:
     """Leaving out the reduction of gradients makes the parameters differ."""
-    from proteus.adapters.numeric.executor import Executor
-    from proteus.adapters.numeric.problem import make_problem
-    from proteus.adapters.numeric.reference import undivided
-    from proteus.adapters.numeric.verification import compare
     from proteus.compiler.compile import compile_tree
     from proteus.htae.engine import play
+    from proteus.verify.executor import Executor
+    from proteus.verify.problem import make_problem
+    from proteus.verify.reference import undivided
+    from proteus.verify.verification import compare
 
     tree = StrategyTree(model("llama")).parallelize(dp=2)
     graph = compile_tree(tree, CLUSTER, fold=False)

@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from proteus.adapters.numeric.ops import FUNCTIONS, GATED, aligned, rotated
-from proteus.adapters.profiling.demand import OpCall
 from proteus.costs.work import Family
 from proteus.model.graph import BATCH, Op, Operand, OpKind
+from proteus.profiling.demand import OpCall
+from proteus.verify.ops import FUNCTIONS, GATED, aligned, rotated
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 #: scale of random activations: large values would make some functions slow (denormals, infinities)

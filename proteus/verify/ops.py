@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from proteus.adapters.numeric.noise import Draw
-from proteus.adapters.numeric.place import Place
-from proteus.adapters.numeric.problem import GATE_DECIMALS
 from proteus.model.graph import Op, Operand, OpKind
+from proteus.verify.noise import Draw
+from proteus.verify.place import Place
+from proteus.verify.problem import GATE_DECIMALS
 
 Forward = Callable[[Op, Place, Sequence[Tensor], Draw], tuple[Tensor, ...]]
 

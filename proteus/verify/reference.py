@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as fn
 from torch import Tensor
 
-from proteus.adapters.numeric import problem as settings
-from proteus.adapters.numeric.noise import Draw, Noise
-from proteus.adapters.numeric.place import Place
-from proteus.adapters.numeric.problem import Problem, TokenGroup
 from proteus.model.graph import BATCH, Block, Op, OpKind
+from proteus.verify import problem as settings
+from proteus.verify.noise import Draw, Noise
+from proteus.verify.place import Place
+from proteus.verify.problem import Problem, TokenGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

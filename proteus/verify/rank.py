@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from proteus.adapters.numeric.flat import FlatShard
 from proteus.compiler.rank_plan import RankPlan
+from proteus.verify.flat import FlatShard
 
 #: (chunk, link of the chunk, copy of the link, micro-batch)
 CopyKey = tuple[int, int, int, int]

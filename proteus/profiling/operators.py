@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from proteus.adapters.profiling.demand import Demand, Habits, OpCall, OptimizerStep, Sum
-from proteus.adapters.profiling.kernels import DTYPES, Kernel, kernel
-from proteus.adapters.profiling.timing import Clock
 from proteus.costs.ops import OpCosts
 from proteus.costs.work import Phase, Work
+from proteus.profiling.demand import Demand, Habits, OpCall, OptimizerStep, Sum
+from proteus.profiling.kernels import DTYPES, Kernel, kernel
+from proteus.profiling.timing import Clock
 
 #: of the measured optimizer; its time does not depend on them
 LEARNING_RATE, MOMENTUM = 1e-6, 0.9

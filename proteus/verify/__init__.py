@@ -1,13 +1,23 @@
-"""Bridges to PyTorch and other tools; each is imported only when it is used."""
+"""Carrying out a compiled strategy with real numbers, on the CPU and in float64.
+
+::
+
+    problem ──┬─► undivided model (reference) ──────────────┐
+              └─► shards ─► executor: every task, in order ─┴─► verification
+
+Every simulated rank holds its own shards.  Computations run on them locally,
+collectives across the ranks of their group, sends between stages; nothing is
+shared that the execution graph does not move.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from proteus.adapters.numeric.verification import Verification
     from proteus.cluster import Cluster
     from proteus.strategy import StrategyTree
+    from proteus.verify.verification import Verification
 
 
 def verify(tree: StrategyTree, cluster: Cluster | None = None, seed: int = 0) -> Verification:
@@ -39,7 +49,7 @@ def verify(tree: StrategyTree, cluster: Cluster | None = None, seed: int = 0) ->
     Examples
     --------
     >>> import proteus as pt
-    >>> from proteus.adapters import verify
+    >>> from proteus.verify import verify
     >>> model = pt.models.load("tiny-llama", layers=1, seq=8)
     >>> verify(pt.StrategyTree(model).parallelize(dp=2, tp=2, zero=3)).equal
     True
@@ -47,7 +57,7 @@ def verify(tree: StrategyTree, cluster: Cluster | None = None, seed: int = 0) ->
     from proteus.errors import InputError
 
     try:
-        from proteus.adapters.numeric.verification import verify_tree
+        from proteus.verify.verification import verify_tree
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
