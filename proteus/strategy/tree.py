@@ -484,6 +484,10 @@ class StrategyTree:
             return self.change(**changes)
         return self._with(training=replace(self.training, **changes))
 
+    def in_framework(self, framework: Framework) -> StrategyTree:
+        """The same configs carried out by another framework, whose defaults are not asked: a what-if."""
+        return self._with(training=replace(self.training, framework=framework))
+
     def with_schedule(self, **changes: Any) -> StrategyTree:
         """Change the pipeline schedule: its `name`, `virtual_stages`, `max_in_flight`, or its `grid`."""
         known = [f.name for f in fields(ScheduleConfig)]
