@@ -22,9 +22,9 @@ from opfit import fit as fitting
 from opfit import samples as reading
 from opfit.samples import Samples
 
-from proteus.cluster import gpus
 from proteus.costs import curves
 from proteus.costs.ops import GEMM_MAX_SPLIT
+from proteus.hardware import gpus
 
 OUT = Path(__file__).parent.parent / "proteus" / "costs" / "data" / "curves.json"
 KERNELS = OUT.parents[2] / "validation" / "data" / "kernels.json"

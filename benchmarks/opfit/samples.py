@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from proteus.cluster import gpus
-from proteus.cluster.gpu import Gpu
 from proteus.costs import curves
 from proteus.costs.ops import GEMM_MAX_SPLIT
+from proteus.hardware import Gpu, gpus
 
 #: how the measurement files spell GPUs that the catalogue spells otherwise
 SPELLINGS = {

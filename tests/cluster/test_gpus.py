@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.errors import TopologyError
+from proteus.hardware import gpus
 
 #: how the collected tables write the GPUs that the catalogue must know
 WRITTEN = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.costs import curves
 from proteus.costs.ops import OpCosts
 from proteus.costs.work import Family, Work
+from proteus.hardware import gpus
 
 N = 8192
 

@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.costs import curves, residuals
 from proteus.costs.residuals import Spread, StepKind
+from proteus.hardware import gpus
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import anywidget
 import traitlets as t
 
 import proteus as pt
-from proteus.cluster import gpus
+from proteus.hardware import gpus
 from proteus_widgets.assets import module, style
 from proteus_widgets.options import FIXED
 from proteus_widgets.session import Session
