@@ -147,7 +147,7 @@ class Controls(anywidget.AnyWidget):
             case "nodes":
                 session.request(cluster=session.cluster.with_nodes(int(value)))
             case "gpu":
-                session.request(cluster=session.cluster.with_gpu(str(value)))
+                session.request_gpu(str(value))
             case _:
                 session.request(**{name: value})
 
