@@ -20,7 +20,7 @@ PACKAGE = ROOT / "proteus"
 
 ORDER = (
     "errors", "progress", "units", "identity", "files", "mesh", "placement",
-    "model", "hardware", "cluster", "costs", "strategy", "compiler", "htae", "result", "simulate",
+    "model", "hardware", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them
