@@ -20,11 +20,11 @@ PACKAGE = ROOT / "proteus"
 
 ORDER = (
     "errors", "progress", "units", "identity", "files", "mesh", "placement",
-    "model", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
+    "model", "hardware", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them
-COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "cluster", "costs"}
+COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "hardware", "cluster", "costs"}
 #: the language between compiler and engine: the one writes it, the other plays it.  It imports errors only.
 LANGUAGE = "proteus.htae.tasks"
 #: the only folders that may import torch

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from proteus.cluster.gpu import Gpu
 from proteus.compiler.chain import op_sizes
 from proteus.compiler.layout import local_chunk
 from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, ProgramPhase
@@ -17,6 +16,7 @@ from proteus.costs.passes import stream
 from proteus.costs.precision import NF4_BYTES, Precision
 from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Family, Phase, Work
+from proteus.hardware import Gpu
 from proteus.identity import Same
 
 

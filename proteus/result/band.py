@@ -32,6 +32,7 @@ from proteus.costs import residuals
 from proteus.costs.ops import MEASURED_SIGMA
 from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.residuals import StepKind
+from proteus.hardware import Gpu
 from proteus.htae.tasks import Timeline
 from proteus.model.graph import Model, OpKind
 from proteus.result.path import chain_of_causes
@@ -179,7 +180,7 @@ def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, 
     off_s = graph.op_sigma[ops] * time_s[:, None, None]
 
     of_op: dict[tuple[object, ...], int] = {}
-    kinds = {graph.cluster.gpu(rank.device).name for rank in graph.classes}
+    kinds = {graph.cluster.gpu(rank.device) for rank in graph.classes}
     gpu = _gpu_of(graph)[segments] if len(kinds) > 1 else np.zeros(len(segments), np.int64)
     rows = [graph.op_rows[op] for op in ops.tolist()]
     label = np.array([of_op.setdefault((row.node, row.span), len(of_op)) for row in rows])
@@ -196,11 +197,11 @@ def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, 
 
 def _gpu_of(graph: ExecutionGraph) -> np.ndarray:
     """int64[segments]: the first device with the kind of GPU that runs a segment."""
-    first: dict[str, int] = {}
+    first: dict[Gpu, int] = {}
     found = np.zeros(len(graph.segment_is_held), np.int64)
     for rank in graph.classes:
         stop = rank.segment_base + len(graph.plans[rank.plan].segments)
-        found[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device).name, rank.device)
+        found[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device), rank.device)
     return found
 
 

@@ -12,9 +12,10 @@ from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.memory import PhaseParts, gives_back, phase_parts
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.steps import phases, runs_weights_apart
+from proteus.hardware import Gpu
 from proteus.htae.tasks import Timeline
 from proteus.strategy.schedules.pipeline_plan import F, W
-from proteus.units import GiB, KiB, MiB
+from proteus.units import GiB, MiB
 
 #: what CUDA, cuBLAS and cuDNN take on a device before the first tensor:
 #: context and kernels of torch 2 on Ampere and Hopper, as nvidia-smi shows it for an idle process
@@ -23,15 +24,9 @@ CONTEXT_BYTES = 0.6 * GiB
 #: about 24 channels on NVSwitch hosts
 COMMUNICATOR_BYTES = 200 * MiB
 
-#: scratch of cuBLAS per handle, by GPU generation: torch's CUDABlas.cpp, ``:4096:8`` on Hopper and
-#: ``:4096:2:16:8`` elsewhere [bytes]; the forward and the autograd thread have a handle each
-CUBLAS_BYTES = {"hopper": 32 * MiB}
-CUBLAS_OTHER_BYTES = 8 * MiB + 128 * KiB
+#: the forward and the autograd thread have a handle of cuBLAS each
 CUBLAS_HANDLES = 2
-#: scratch of Transformer Engine's products: module/base.py, get_cublas_workspace_size_bytes [bytes]
-ENGINE_BYTES = {"hopper": 32 * MiB, "blackwell": 32 * MiB}
-ENGINE_OTHER_BYTES = 4 * MiB
-#: framework profiles that run it
+#: framework profiles that run Transformer Engine
 ENGINE_PROFILES = frozenset({"megatron", "nemo"})
 
 #: What the caching allocator holds beyond the tensors, as a share of their peak: reserved over allocated is
@@ -125,7 +120,7 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
     time_s, at = times[is_new], np.cumsum(is_new) - 1
     steps = np.cumsum(np.bincount(at, deltas, minlength=len(time_s)))
     profile = graph.tree.training.framework
-    workspaces = workspace_bytes(graph.cluster.gpu(rank.device).generation, profile.name)
+    workspaces = workspace_bytes(graph.cluster.gpu(rank.device), profile.name)
     static = held.total + workspaces
     owned = {
         "workspaces": np.full(len(time_s), workspaces),
@@ -146,14 +141,16 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
     )
 
 
-def workspace_bytes(generation: str, profile: str) -> float:
+def workspace_bytes(gpu: Gpu, profile: str) -> float:
     """Scratch buffers of the libraries of products; torch allocates them, so they count as tensors.
 
-    >>> workspace_bytes("hopper", "megatron") / MiB
+    >>> from proteus.hardware import load
+    >>> workspace_bytes(load("h100"), "megatron") / MiB
     96.0
     """
-    engine = ENGINE_BYTES.get(generation, ENGINE_OTHER_BYTES) if profile in ENGINE_PROFILES else 0
-    return float(CUBLAS_HANDLES * CUBLAS_BYTES.get(generation, CUBLAS_OTHER_BYTES) + engine)
+    libraries = gpu.chip.libraries
+    engine = libraries.transformer_engine_bytes if profile in ENGINE_PROFILES else 0
+    return float(CUBLAS_HANDLES * libraries.cublas_bytes + engine)
 
 
 def reserve_bytes(graph: ExecutionGraph, plan: RankPlan) -> float:

@@ -30,7 +30,8 @@ def compiled(tree: StrategyTree) -> tuple[Any, ...]:
     """All that a config can change: every task and its times, and the bytes of every device."""
     result = pt.simulate(tree, CLUSTER)
     memory = [
-        (steps.time_s.tobytes(), steps.bytes.tobytes(), steps.owners_at_peak()) for steps in result.memory_over_time.values()
+        (steps.time_s.tobytes(), steps.bytes.tobytes(), steps.owners_at_peak())
+        for steps in result.memory_over_time.values()
     ]
     rows = [(row.kind, row.axes, row.size_bytes, row.stream) for row in result.graph.comm_rows]
     return result.timeline.start_s.tobytes(), result.timeline.end_s.tobytes(), memory, rows
@@ -40,9 +41,7 @@ def told(tree: StrategyTree, said: dict[str, Any]) -> list[Any]:
     """What every op of every layer is told in the words of `said`."""
     kind, value = next(iter(said.items()))
     of = told_of(f"{kind}.{next(iter(value))}" if isinstance(value, dict) else kind)
-    return [
-        of(run.block, op, run.configs[op.name]) for run in tree.runs() for _ in run.copies for op in run.block.ops
-    ]
+    return [of(run.block, op, run.configs[op.name]) for run in tree.runs() for _ in run.copies for op in run.block.ops]
 
 
 def selectors(tree: StrategyTree) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.errors import TopologyError
+from proteus.hardware import gpus
 
 #: how the collected tables write the GPUs that the catalogue must know
 WRITTEN = {
@@ -25,6 +25,8 @@ WRITTEN = {
     "GeForce GTX 1080 Ti": "gtx-1080-ti",
     "GB200 (NVL72)": "gb200",
     "AMD Instinct MI300X": "mi300x",
+    "NVIDIA GeForce RTX 5090": "rtx-5090",
+    "RTX 5090": "rtx-5090",
 }
 
 
@@ -40,6 +42,7 @@ def test_every_sheet_is_whole() -> None:
         assert 2**32 < gpu.memory_bytes < 2**40
         assert 1e11 < gpu.memory_Bps < 1e13
         assert gpu.peak_flops["fp32"] > 1e12
+        assert gpu.pcie_gen in range(3, 7)
         assert all(peak >= gpu.peak_flops["fp32"] for dtype, peak in gpu.peak_flops.items() if dtype != "fp32")
         assert (gpu.nvlink_links > 0) == (gpu.nvlink_Bps > 0)
         assert not gpu.has_nvswitch or gpu.nvlink_links
