@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "proteus"
 
 ORDER = (
-    "errors", "progress", "units", "identity", "files", "mesh", "placement",
+    "errors", "progress", "units", "identity", "yaml_nodes", "files", "mesh", "placement",
     "model", "cluster", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip
