@@ -31,7 +31,8 @@ def _kinds(of: type) -> Mapping[str, Any]:
 
 def check_sizes(value: object, where: str) -> None:
     """Raise :class:`ModelError` where a field of a dataclass has not its type, or no model has such a size."""
-    for name, kind in _kinds(type(value)).items():
+    of: Any = type(value)
+    for name, kind in _kinds(of).items():
         _check(getattr(value, name), name, kind, where)
 
 
