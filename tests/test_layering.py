@@ -20,7 +20,7 @@ PACKAGE = ROOT / "proteus"
 
 ORDER = (
     "errors", "progress", "units", "identity", "yaml_nodes", "files", "mesh", "placement",
-    "model", "cluster", "costs", "strategy", "compiler", "htae", "result", "simulate",
+    "model", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them

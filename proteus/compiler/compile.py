@@ -25,7 +25,6 @@ from proteus.compiler.rank_plan import share_rows
 from proteus.compiler.relations import paired_ranks
 from proteus.compiler.state import ParameterState, states
 from proteus.compiler.tables import CommRow
-from proteus.costs import profile as profiles
 from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
@@ -34,7 +33,7 @@ from proteus.placement import Shard
 from proteus.progress import Progress
 from proteus.strategy.config import Memory, Training
 from proteus.strategy.schedule import parse_grid, plan, validate
-from proteus.strategy.schedules.plan import Plan
+from proteus.strategy.schedules.pipeline_plan import PipelinePlan
 from proteus.strategy.tree import StrategyTree
 
 
@@ -76,7 +75,7 @@ def compile_tree(
             f"the strategy needs {tree.num_devices} devices ({tree.mesh!r}), {cluster.name} has {cluster.num_devices}; "
             f"lower a degree or take {-(-tree.num_devices // cluster.devices_per_host)} nodes"
         )
-    profile = profiles.load(tree.training.profile)
+    profile = tree.training.framework
     if calibration is not None:
         profile = calibration.on_host(profile)
     precision = profile.precision(tree.training.precision)
@@ -104,14 +103,14 @@ def _static(own: Keyed[tuple[Chunk, ...]], training: Training, precision: Precis
     return static_memory(own.value, training, precision)
 
 
-def schedule_of(tree: StrategyTree) -> Plan:
+def schedule_of(tree: StrategyTree) -> PipelinePlan:
     """The pipeline plan of a tree."""
     found = _plan(tree)
     check_stages(tree, found)
     return found
 
 
-def _plan(tree: StrategyTree) -> Plan:
+def _plan(tree: StrategyTree) -> PipelinePlan:
     config = tree.schedule
     if config.grid is not None:
         found = validate(parse_grid(config.grid))

@@ -19,7 +19,7 @@ from proteus.compiler.tables import CommRow, HostCopy, Node, OpRow, Tables, bloc
 from proteus.costs.passes import stream
 from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
-from proteus.strategy.schedules.plan import B, F, W
+from proteus.strategy.schedules.pipeline_plan import B, F, W
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

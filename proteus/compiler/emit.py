@@ -33,7 +33,7 @@ from proteus.htae.tasks import TaskGraph, TaskKind
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.model.graph import OpKind
-from proteus.strategy.schedules.plan import B, F, Plan
+from proteus.strategy.schedules.pipeline_plan import B, F, PipelinePlan
 from proteus.strategy.tree import StrategyTree
 
 #: schedules in which a rank waits until what it sent has left (Megatron without overlap_p2p_comm)
@@ -63,7 +63,7 @@ class Emitter:
         tree: StrategyTree,
         cluster: Cluster,
         chunks: tuple[Chunk, ...],
-        schedule: Plan,
+        schedule: PipelinePlan,
         plans: tuple[RankPlan, ...],
         comms: tuple[CommRow, ...],
         precision: Precision,

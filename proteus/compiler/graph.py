@@ -16,7 +16,7 @@ from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import CommRow, OpRow
 from proteus.costs.ops import Calibration
 from proteus.htae.tasks import TaskGraph
-from proteus.strategy.schedules.plan import Plan
+from proteus.strategy.schedules.pipeline_plan import PipelinePlan
 from proteus.strategy.tree import StrategyTree
 
 
@@ -98,7 +98,7 @@ class ExecutionGraph:
     tree: StrategyTree
     cluster: Cluster
     calibration: Calibration | None
-    schedule: Plan
+    schedule: PipelinePlan
     chunks: tuple[Chunk, ...]
     plans: tuple[RankPlan, ...]
     classes: tuple[RankClass, ...]

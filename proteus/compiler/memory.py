@@ -25,7 +25,7 @@ from proteus.identity import Same
 from proteus.model.graph import OpKind
 from proteus.placement import Replicate, Shard
 from proteus.strategy.config import Training
-from proteus.strategy.schedules.plan import B, F, W
+from proteus.strategy.schedules.pipeline_plan import B, F, W
 from proteus.units import DTYPE_BYTES
 
 

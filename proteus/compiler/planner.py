@@ -29,7 +29,7 @@ from proteus.costs.precision import Precision
 from proteus.costs.profile import Profile
 from proteus.identity import Keyed
 from proteus.strategy.config import Training
-from proteus.strategy.schedules.plan import B, F, W
+from proteus.strategy.schedules.pipeline_plan import B, F, W
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

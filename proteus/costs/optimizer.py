@@ -13,6 +13,9 @@ FOREACH_KERNELS = {"adam": 7, "adamw": 8, "lamb": 12, "sgd": 3, "sgd-plain": 1}
 #: passes of one foreach step over fp32 states: each kernel reads and writes its operands
 FOREACH_PASSES = {"adam": 19.0, "adamw": 21.0, "lamb": 28.0, "sgd": 9.0, "sgd-plain": 3.0}
 
+#: optimizers with a cost
+OPTIMIZERS = tuple(FOREACH_KERNELS)
+
 
 def optimizer_works(num_params: float, optimizer: str, precision: Precision, profile: Profile) -> tuple[Work, ...]:
     """The kernels that update `num_params` parameters on one device.

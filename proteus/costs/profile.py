@@ -190,6 +190,25 @@ class Profile:
     source: str
 
     @property
+    def defaults(self):
+        return {}
+
+    @property
+    def sources(self):
+        return {}
+
+    @property
+    def text(self):
+        return self.name
+
+    @property
+    def bucket_bytes(self):
+        return 160e6
+
+    def given(self, **facts):
+        return self
+
+    @property
     def flash(self) -> bool:
         """Whether attention is one kernel that never writes the scores.
 

@@ -15,7 +15,6 @@ from proteus.compiler.layout import local_chunk
 from proteus.compiler.price import PHASE_OF, pricer
 from proteus.compiler.program import Accumulate, Compute
 from proteus.compiler.tables import HOST_COPIES, OpRow
-from proteus.costs import profile as profiles
 from proteus.costs.collective_types import Collective
 from proteus.costs.lower import works
 from proteus.costs.work import Phase, Work
@@ -111,7 +110,7 @@ def demand_of(trees: Iterable[StrategyTree], cluster: Cluster) -> Demand:
 
 
 def _habits(tree: StrategyTree) -> Habits:
-    profile = profiles.load(tree.training.profile)
+    profile = tree.training.framework
     precision = profile.precision(tree.training.precision)
     return Habits(
         dtype=precision.activation,
@@ -143,7 +142,7 @@ def _add_row(found: Demand, graph: ExecutionGraph, device: int, row: OpRow, habi
     mesh = row.program.mesh
     first = next(c.first_device for c in graph.chunks if c.mesh == mesh and 0 <= device - c.first_device < mesh.size)
     coordinate = tuple(int(i) for i in mesh.coordinates()[device - first])
-    profile = profiles.load(tree.training.profile)
+    profile = tree.training.framework
     precision = profile.precision(tree.training.precision)
     match row.instruction:
         case Compute() as compute:

@@ -12,9 +12,8 @@ from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.memory import PhaseParts, gives_back, phase_parts
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.steps import phases, runs_weights_apart
-from proteus.costs import profile as profiles
 from proteus.htae.tasks import Timeline
-from proteus.strategy.schedules.plan import F, W
+from proteus.strategy.schedules.pipeline_plan import F, W
 from proteus.units import GiB, KiB, MiB
 
 #: what CUDA, cuBLAS and cuDNN take on a device before the first tensor:
@@ -125,7 +124,7 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
     is_new = np.diff(times, prepend=-np.inf) > 0
     time_s, at = times[is_new], np.cumsum(is_new) - 1
     steps = np.cumsum(np.bincount(at, deltas, minlength=len(time_s)))
-    profile = profiles.load(graph.tree.training.profile)
+    profile = graph.tree.training.framework
     workspaces = workspace_bytes(graph.cluster.gpu(rank.device).generation, profile.name)
     static = held.total + workspaces
     owned = {
@@ -206,7 +205,7 @@ def _links(graph: ExecutionGraph, plan: RankPlan) -> Iterator[tuple[int, int, Li
 def _shares(graph: ExecutionGraph, plan: RankPlan) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Per owner the bytes that every step takes and gives back of it."""
     training = graph.tree.training
-    profile = profiles.load(training.profile)
+    profile = training.framework
     precision = profile.precision(training.precision)
     names = ("gathered parameters", "activations", "temporaries")
     take = {name: np.zeros(plan.num_steps) for name in names}

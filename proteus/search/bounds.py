@@ -21,9 +21,8 @@ def least_memory(tree: StrategyTree) -> float:
     """Bytes that the fullest rank holds at the least: state, and the micro-batches in flight."""
     from proteus.compiler.chain import framework_chain
     from proteus.compiler.memory import saved_tensors, static_memory
-    from proteus.costs import profile as profiles
 
-    profile = profiles.load(tree.training.profile)
+    profile = tree.training.framework
     precision = profile.precision(tree.training.precision)
     chunks = framework_chain(tree, profile, precision)
     ranks = tree.num_pipeline_ranks

@@ -64,7 +64,7 @@ def _runs(result: Result) -> np.ndarray:
 def roofline(result: Result) -> Roofline:
     """The operators of `result`, by name and pass."""
     graph, training = result.graph, result.tree.training
-    profile = profiles.load(training.profile)
+    profile = training.framework
     precision = profile.precision(training.precision)
     seen: dict[int, tuple[Work, ...]] = {}
 

@@ -72,7 +72,7 @@ class Action:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # no slots: `rows` is made on first use and kept
-class Plan:
+class PipelinePlan:
     """What every pipeline rank runs, in order.
 
     Parameters
@@ -113,7 +113,7 @@ class Plan:
     @classmethod
     def from_columns(
         cls, name: str, num_micro_batches: int, chunk_rank: Sequence[int], columns: Sequence[tuple[np.ndarray, ...]]
-    ) -> Plan:
+    ) -> PipelinePlan:
         """A plan from one ``(chunk, kind, micro_batch)`` triple per rank."""
         lengths = [len(chunk) for chunk, _, _ in columns]
         chunk, kind, micro_batch = (
@@ -166,13 +166,13 @@ class Plan:
 
     def __eq__(self, other: object) -> bool:
         """Whether both run the same actions; the name does not count."""
-        return isinstance(other, Plan) and self._key() == other._key()
+        return isinstance(other, PipelinePlan) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
 
     def __repr__(self) -> str:
         return (
-            f"Plan({self.name}, {self.num_ranks} ranks, {self.num_chunks} chunks, "
+            f"PipelinePlan({self.name}, {self.num_ranks} ranks, {self.num_chunks} chunks, "
             f"{self.num_micro_batches} micro-batches, {len(self.chunk)} actions)"
         )
