@@ -126,6 +126,15 @@ def source(name: str) -> str:
     return str(_find(name)[2]["source"])
 
 
+def aliases(name: str) -> tuple[str, ...]:
+    """What :func:`load` takes for `name` beside it.
+
+    >>> aliases("gpt3-175b")
+    ('gpt3',)
+    """
+    return tuple(_find(name)[2].get("aliases", ()))
+
+
 def fields(name: str) -> dict[str, Any]:
     """The dims of `name` as its data file states them.
 
