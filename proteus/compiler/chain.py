@@ -321,10 +321,9 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
 
 def op_sizes(program: BlockProgram, op: Op, cut: Cut, coordinate: tuple[int, ...]) -> dict[str, int]:
     """Local sizes of an op's dims on the rank at `coordinate`."""
-    from proteus.compiler.layout import derived_dims
     from proteus.placement import chunk
 
-    derived = derived_dims(program.block, op)
+    derived = program.block.derived_of(op)
     by_op = op_global_sizes(program, op)
     sizes = {}
     for dim in op.dims:

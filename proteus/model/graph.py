@@ -297,6 +297,10 @@ class Block:
         )
         return replace(self, dims={**self.dims, dim: size}, ops=ops)
 
+    def derived_of(self, op: Op) -> Mapping[str, tuple[str, ...]]:
+        """Dims of `op` that are cut by whatever cuts others: expert slots follow batch and seq."""
+        return self.derived if op.kind in (OpKind.DISPATCH, OpKind.COMBINE) else {}
+
     def num_params(self) -> int:
         """Parameters of one copy; a tied parameter counts where it is owned."""
         return sum(math.prod(self.shape(p.name)) for p in self.parameters() if p.tied_to is None)

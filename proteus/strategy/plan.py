@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from proteus.costs import precision as precisions
 from proteus.costs.optimizer import OPTIMIZERS
@@ -69,11 +69,14 @@ def _degree(help: str, *, words: tuple[str, ...] = (), default: int | None = 1) 
     return _spec(Whole(least=1, words=words), default, help, group="degrees")
 
 
+@dataclass(frozen=True, slots=True)
 class FrameworkKind:
     """A framework: a name with version and changes, a YAML file, or a :class:`Framework` value."""
 
-    rule = "a framework such as 'megatron-core' or 'nemo@24.07, attention=flash2', a YAML file, or a pt.Framework"
-    metavar = "NAME[@VERSION]|FILE"
+    rule: ClassVar[str] = (
+        "a framework such as 'megatron-core' or 'nemo@24.07, attention=flash2', a YAML file, or a pt.Framework"
+    )
+    metavar: ClassVar[str] = "NAME[@VERSION]|FILE"
 
     def check(self, value: object) -> str | Framework:
         if not isinstance(value, str | Framework):

@@ -154,7 +154,12 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
         node = "" if selector == ROOT else str(selector)
         where = f"{source}, line {lines.get(path, 0)}"
         with context(where):
-            tree = tree.unset(node) if row is None else tree.set(node, **reader.node(row, path))
+            if row is None:
+                tree = tree.unset(node)
+            elif tree.plan is None:
+                tree = tree.set(node, **reader.node(row, path))
+            else:  # the plan may have changed since the edit, which then says nothing for now
+                tree = tree.edit(node, **reader.node(row, path))
     return StrategyTree(tree.model, _state=tree._state)
 
 
