@@ -477,6 +477,28 @@ class Model:
         blocks = tuple(block.resized(dim, size) for block in self.blocks)
         return replace(self, blocks=blocks, base=base, origin=origin)
 
+    def with_seq(self, seq: int) -> Model:
+        """The same model at another sequence length, adapters included.
+
+        A model with an origin is built again.  One without has its dims
+        resized where that is exact: in a plain chain of tokens.
+
+        Raises
+        ------
+        ModelError
+            The model has no sequence, fewer positions, or its other sizes
+            follow from the sequence in a way that only its builder knows.
+
+        Examples
+        --------
+        >>> from proteus.model import zoo
+        >>> zoo.load("llama3-8b").with_seq(4096) == zoo.load("llama3-8b", seq=4096)
+        True
+        """
+        from proteus.model.zoo import with_seq  # the zoo builds models, and so comes after them
+
+        return with_seq(self, seq)
+
     def validate(self) -> None:
         """Raise :class:`ModelError` where a block or the chain contradicts itself."""
         for block in self.blocks:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from proteus.errors import ModelError, unknown
+from proteus.identity import Same
 from proteus.model.convnet import convnet
 from proteus.model.dlrm import dlrm
 from proteus.model.graph import Block, Model, OpKind
@@ -229,26 +230,16 @@ def rebuild(origin: Origin) -> Model:
 
 
 def with_seq(model: Model, seq: int) -> Model:
-    """The same model at another sequence length, adapters included.
-
-    A model with an origin is built again.  One without has its dims resized
-    where that is exact: in a plain chain of tokens.
-
-    Raises
-    ------
-    ModelError
-        The model has no sequence, fewer positions, or its other sizes follow
-        from the sequence in a way that only its builder knows.
-
-    Examples
-    --------
-    >>> with_seq(load("llama3-8b"), 4096) == load("llama3-8b", seq=4096)
-    True
-    """
+    """The same model at another sequence length; see :meth:`proteus.Model.with_seq`."""
     if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
         raise ModelError(f"{model.name}: seq={seq!r}; it must be a whole number, at least 1")
-    if seq == model.seq:
-        return model
+    return model if seq == model.seq else _with_seq(Same(model), seq)
+
+
+@lru_cache(maxsize=64)
+def _with_seq(same: Same[Model], seq: int) -> Model:
+    """What is compiled for a model is found again by the object: make each once."""
+    model = same.value
     if model.lora is not None and model.base is not None:
         return with_lora(with_seq(model.base, seq), model.lora)
     if all("seq" not in block.dims for block in model.blocks):

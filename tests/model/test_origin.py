@@ -191,7 +191,7 @@ SEQUENCES = [name for name in zoo.names() if "seq" in zoo.fields(name) and not n
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_another_length_is_the_model_loaded_at_it(name: str) -> None:
     seq = zoo.load(name).seq // 2
-    assert same(zoo.with_seq(zoo.load(name), seq), zoo.load(name, seq=seq))
+    assert same(zoo.load(name).with_seq(seq), zoo.load(name, seq=seq))
 
 
 def by_hand(model: Model) -> Model:
@@ -204,14 +204,14 @@ def test_dims_are_resized_where_that_is_exact(name: str) -> None:
     loaded = zoo.load(name, seq=model.seq // 2)
     if "experts" in model.facts:
         with pytest.raises(ModelError, match=r"slots that follow from seq=.*; build the model anew at this length"):
-            zoo.with_seq(by_hand(model), model.seq // 2)
+            by_hand(model).with_seq(model.seq // 2)
     else:
-        resized = zoo.with_seq(by_hand(model), model.seq // 2)
+        resized = by_hand(model).with_seq(model.seq // 2)
         assert resized == loaded and resized.facts == loaded.facts
 
 
 def test_a_length_of_the_user_replaces_the_assumed_one() -> None:
-    model = zoo.with_seq(from_hf(CONFIGS / "mistral-7b.json"), 8192)
+    model = from_hf(CONFIGS / "mistral-7b.json").with_seq(8192)
     assert model == from_hf(CONFIGS / "mistral-7b.json", seq=8192)
     (said,) = model.assumptions
     assert "sliding_window=4096 is below seq=8192" in said
@@ -220,12 +220,14 @@ def test_a_length_of_the_user_replaces_the_assumed_one() -> None:
 def test_adapters_come_along() -> None:
     lora = Lora(rank=4, targets=("attention.qkv",))
     model = with_lora(zoo.load("tiny-llama"), lora)
-    assert zoo.with_seq(model, 32) == with_lora(zoo.load("tiny-llama", seq=32), lora)
+    assert model.with_seq(32) == with_lora(zoo.load("tiny-llama", seq=32), lora)
 
 
-def test_the_same_length_is_the_same_object() -> None:
-    model = zoo.load("gpt2")
-    assert zoo.with_seq(model, 1024) is model
+def test_each_length_is_made_once() -> None:
+    """What is compiled for a model is found again by the object."""
+    model = with_lora(from_hf(CONFIGS / "mistral-7b.json"), Lora(rank=4))
+    assert model.with_seq(4096) is model
+    assert model.with_seq(512) is model.with_seq(512)
 
 
 @pytest.mark.parametrize(
@@ -244,5 +246,5 @@ def test_the_same_length_is_the_same_object() -> None:
 )
 def test_a_length_that_cannot_be_is_refused(model: Model, seq: Any, message: str) -> None:
     with pytest.raises(ModelError) as caught:
-        zoo.with_seq(model, seq)
+        model.with_seq(seq)
     assert message in str(caught.value)
