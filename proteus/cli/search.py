@@ -57,7 +57,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
     from proteus.htae.engine import warm_up
-    from proteus.search.search import USUAL_BUDGET, USUAL_SCHEDULES, search
+    from proteus.search.run import USUAL_BUDGET, USUAL_SCHEDULES, search
 
     model, cluster = load_model(options), load_cluster(options)
     warm_up(announce)
