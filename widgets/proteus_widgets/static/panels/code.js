@@ -1,3 +1,5 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
 
 // Both texts, each with a button that copies it.

@@ -1,3 +1,5 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
 import { table } from "../common/table.js";
 

@@ -1,3 +1,5 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, taken, watch } from "../common/dom.js";
 
 // A WAI-ARIA tab list with one tab stop: arrows, Home and End choose.

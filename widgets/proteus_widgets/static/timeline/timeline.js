@@ -1,3 +1,5 @@
+import "../base.css";
+import "../timeline.css";
 import { h, prepare, uniqueId, watch } from "../common/dom.js";
 import { column } from "../common/columns.js";
 import { bytes, ranges, seconds } from "../common/format.js";

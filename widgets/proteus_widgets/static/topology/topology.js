@@ -1,3 +1,5 @@
+import "../base.css";
+import "../topology.css";
 import { h, prepare, svg, taken, watch } from "../common/dom.js";
 import { bandwidth, percent } from "../common/format.js";
 import { probe } from "../common/probe.js";

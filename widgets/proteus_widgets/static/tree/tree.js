@@ -1,3 +1,5 @@
+import "../base.css";
+import "../tree.css";
 import { h, prepare, taken, uniqueId, watch } from "../common/dom.js";
 import { probe } from "../common/probe.js";
 import { createInspector } from "./inspector.js";
