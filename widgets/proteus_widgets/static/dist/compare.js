@@ -2,8 +2,8 @@
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === void 0 || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== void 0));
   return node;
@@ -19,20 +19,29 @@ function prepare(el, name) {
   el.addEventListener("keydown", (event) => sessionKey(event, el), true);
 }
 function sessionKey(event, el) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || elementOf(event).matches("input")) return;
   const key = event.key.toLowerCase();
-  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const name = key === "y" || key === "z" && event.shiftKey ? "redo" : key === "z" ? "undo" : "";
   const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
-  if (!button) return;
+  if (!(button instanceof HTMLElement)) return;
   button.click();
   taken(event);
+}
+function elementOf(event) {
+  return (
+    /** @type {HTMLElement} */
+    event.target
+  );
 }
 function taken(event) {
   event.preventDefault();
   event.stopPropagation();
 }
 function watch(model, handlers) {
-  const entries = Object.entries(handlers);
+  const entries = (
+    /** @type {[string, () => void][]} */
+    Object.entries(handlers)
+  );
   for (const [name, handler] of entries) model.on(`change:${name}`, handler);
   return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
 }
@@ -47,11 +56,12 @@ function table(caption, head, rows) {
 function render({ model, el }) {
   prepare(el, "compare");
   const load = () => {
-    const { title, rows, changes } = model.get("comparison");
-    if (!rows) {
+    const comparison = model.get("comparison");
+    if (!comparison.rows) {
       el.replaceChildren(h("p", { class: "pt-faint" }, "Pin a result, change the strategy, and both are compared here."));
       return;
     }
+    const { title, rows, changes } = comparison;
     const line = (row) => h("tr", {}, h("th", { scope: "row" }, row.label), h("td", { class: "pt-number" }, row.pinned), h("td", { class: "pt-number" }, row.now), h("td", { class: `pt-number ${row.good === null ? "" : row.good ? "pt-good" : "pt-bad"}` }, row.change));
     const list = h("ul", { class: "pt-differences" }, ...changes.map((text) => h("li", {}, text)));
     el.replaceChildren(h(

@@ -2,8 +2,8 @@
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === void 0 || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== void 0));
   return node;
@@ -19,20 +19,29 @@ function prepare(el, name) {
   el.addEventListener("keydown", (event) => sessionKey(event, el), true);
 }
 function sessionKey(event, el) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || elementOf(event).matches("input")) return;
   const key = event.key.toLowerCase();
-  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const name = key === "y" || key === "z" && event.shiftKey ? "redo" : key === "z" ? "undo" : "";
   const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
-  if (!button) return;
+  if (!(button instanceof HTMLElement)) return;
   button.click();
   taken(event);
+}
+function elementOf(event) {
+  return (
+    /** @type {HTMLElement} */
+    event.target
+  );
 }
 function taken(event) {
   event.preventDefault();
   event.stopPropagation();
 }
 function watch(model, handlers) {
-  const entries = Object.entries(handlers);
+  const entries = (
+    /** @type {[string, () => void][]} */
+    Object.entries(handlers)
+  );
   for (const [name, handler] of entries) model.on(`change:${name}`, handler);
   return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
 }
@@ -70,7 +79,10 @@ function render({ model, el }) {
   };
   const state = () => {
     const can = model.get("can");
-    for (const [name, button] of Object.entries(buttons)) button.disabled = !can[name];
+    buttons.undo.disabled = !can.undo;
+    buttons.redo.disabled = !can.redo;
+    buttons.pin.disabled = !can.pin;
+    buttons.stop.disabled = !can.stop;
     buttons.stop.hidden = !can.stop;
     buttons.pin.setAttribute("aria-pressed", String(Boolean(can.pinned)));
     busy.textContent = can.stop ? "simulating…" : "";

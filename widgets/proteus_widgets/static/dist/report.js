@@ -3,8 +3,8 @@ var SVG = "http://www.w3.org/2000/svg";
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === void 0 || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== void 0));
   return node;
@@ -21,13 +21,19 @@ function prepare(el, name) {
   el.addEventListener("keydown", (event) => sessionKey(event, el), true);
 }
 function sessionKey(event, el) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || elementOf(event).matches("input")) return;
   const key = event.key.toLowerCase();
-  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const name = key === "y" || key === "z" && event.shiftKey ? "redo" : key === "z" ? "undo" : "";
   const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
-  if (!button) return;
+  if (!(button instanceof HTMLElement)) return;
   button.click();
   taken(event);
+}
+function elementOf(event) {
+  return (
+    /** @type {HTMLElement} */
+    event.target
+  );
 }
 function taken(event) {
   event.preventDefault();
@@ -36,19 +42,22 @@ function taken(event) {
 var uniqueIds = 0;
 var uniqueId = (stem) => `pt-${stem}-${uniqueIds++}`;
 function watch(model, handlers) {
-  const entries = Object.entries(handlers);
+  const entries = (
+    /** @type {[string, () => void][]} */
+    Object.entries(handlers)
+  );
   for (const [name, handler] of entries) model.on(`change:${name}`, handler);
   return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
 }
 
 // proteus_widgets/static/common/columns.js
 function column(view, Type) {
-  if (!view) return null;
   const { buffer, byteOffset, byteLength } = view;
   const size = Type.BYTES_PER_ELEMENT;
   if (byteOffset % size === 0) return new Type(buffer, byteOffset, byteLength / size);
   return new Type(buffer.slice(byteOffset, byteOffset + byteLength));
 }
+var columnOrNull = (view, Type) => view ? column(view, Type) : null;
 function lowerBound(values, low, high, value) {
   while (low < high) {
     const middle = low + high >> 1;
@@ -61,7 +70,7 @@ function lowerBound(values, low, high, value) {
 // proteus_widgets/static/common/format.js
 function scaled(value, steps, digits) {
   const size = Math.abs(value);
-  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps.at(-1);
+  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps[steps.length - 1];
   return `${Number((value / factor).toPrecision(digits))} ${unit}`;
 }
 var SECONDS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
@@ -125,8 +134,17 @@ function createTip(parent) {
   const box = h("div", { class: "pt-tip", hidden: true });
   parent.append(box);
   return {
+    /**
+     * @param {(string | false | null | undefined)[]} lines
+     * @param {number} x
+     * @param {number} y
+     */
     show(lines, x, y) {
-      box.replaceChildren(...lines.filter(Boolean).map((line, i) => {
+      const shown = (
+        /** @type {string[]} */
+        lines.filter(Boolean)
+      );
+      box.replaceChildren(...shown.map((line, i) => {
         const row = h(i ? "div" : "strong");
         row.textContent = line;
         return row;
@@ -147,6 +165,7 @@ function createTip(parent) {
 var LABEL_HEIGHT = 14;
 var LABEL_WIDTH = 14;
 var Boxes = class {
+  /** @param {number} numKinds */
   constructor(numKinds) {
     this.bright = Array.from({ length: numKinds }, () => []);
     this.dim = Array.from({ length: numKinds }, () => []);
@@ -159,10 +178,25 @@ var Boxes = class {
     for (const list of [...this.bright, ...this.dim]) list.length = 0;
     this.critical.length = this.labels.length = this.drawn = 0;
   }
+  /**
+   * @param {number} kind
+   * @param {boolean} lit
+   * @param {number} x
+   * @param {number} y
+   * @param {number} width
+   * @param {number} height
+   */
   put(kind, lit, x, y, width, height) {
     (lit ? this.bright : this.dim)[kind].push(x, y, width, height);
     this.drawn++;
   }
+  /**
+   * @param {Frame} frame
+   * @param {LaneRow} row
+   * @param {Viewport} viewport
+   * @param {Uint8Array | null} emphasis
+   * @param {boolean} showCritical
+   */
   addLane(frame, row, viewport, emphasis, showCritical) {
     const { start: start2, duration, kind, critical } = frame;
     const { left, scale, from, to } = viewport;
@@ -204,7 +238,13 @@ var Boxes = class {
     flush();
     if (height >= LABEL_HEIGHT) this.addLabels(frame, row, viewport, y + height / 2);
   }
-  // One label for each run of neighbours of the same micro-batch, forward or backward.
+  /**
+   * One label for each run of neighbours of the same micro-batch, forward or backward.
+   * @param {Frame} frame
+   * @param {LaneRow} row
+   * @param {Viewport} viewport
+   * @param {number} y
+   */
   addLabels(frame, row, viewport, y) {
     const { start: start2, duration, kind } = frame;
     const { left, scale, from, to } = viewport;
@@ -223,6 +263,7 @@ var Boxes = class {
 
 // proteus_widgets/static/timeline/spans.js
 var Frame = class {
+  /** @param {FrameData} data */
   constructor(data) {
     this.rev = data.rev;
     this.show = data.show;
@@ -238,29 +279,36 @@ var Frame = class {
     this.name = column(data.name, Int32Array);
     this.micro = column(data.micro, Int32Array);
     this.pattern = column(data.pattern, Int32Array);
-    this.critical = column(data.critical, Uint8Array);
-    this.id = column(data.id, Int32Array);
+    this.critical = columnOrNull(data.critical, Uint8Array);
+    this.id = columnOrNull(data.id, Int32Array);
     this.pointer = column(data.lane_ptr, Uint32Array);
   }
   get length() {
     return this.start.length;
   }
+  /** @param {number} i */
   end(i) {
     return this.start[i] + this.duration[i];
   }
+  /** @param {number} i */
   idOf(i) {
     return this.id ? this.id[i] : i;
   }
+  /** @param {number} i */
   microOf(i) {
-    return this.micro ? this.micro[i] : -1;
+    return this.micro[i];
   }
-  // Ids rise from row to row, so the row of an id is found by bisection; -1 when it was not sent.
+  /**
+   * Ids rise from row to row, so the row of an id is found by bisection; -1 when it was not sent.
+   * @param {number} id
+   */
   rowOf(id) {
     if (id < 0) return -1;
     if (!this.id) return id < this.length ? id : -1;
     const row = lowerBound(this.id, 0, this.id.length, id);
     return this.id[row] === id ? row : -1;
   }
+  /** @param {number} i */
   laneOf(i) {
     let low = 0;
     let high = this.pointer.length - 1;
@@ -271,13 +319,22 @@ var Frame = class {
     }
     return low;
   }
-  // The first span of a lane that is still running at `time`.
+  /**
+   * The first span of a lane that is still running at `time`.
+   * @param {number} lane
+   * @param {number} time
+   */
   firstVisible(lane, time) {
     const low = this.pointer[lane];
     const i = lowerBound(this.start, low, this.pointer[lane + 1], time);
     return i > low && this.end(i - 1) > time ? i - 1 : i;
   }
-  // The span at `time`, or the nearest one within `slack` seconds.
+  /**
+   * The span at `time`, or the nearest one within `slack` seconds.
+   * @param {number} lane
+   * @param {number} time
+   * @param {number} slack
+   */
   at(lane, time, slack) {
     const low = this.pointer[lane];
     const high = this.pointer[lane + 1];
@@ -288,7 +345,10 @@ var Frame = class {
     if (Math.min(before, after) > slack) return -1;
     return before <= after ? i - 1 : i;
   }
-  // Which spans stand out: null when all do.
+  /**
+   * Which spans stand out: null when all do.
+   * @param {Emphasis} emphasis
+   */
   emphasis({ nodes, patterns, names, kinds }) {
     if (!nodes && !patterns && !names && !kinds) return null;
     const out = new Uint8Array(this.length);
@@ -314,16 +374,21 @@ var Viewport = class {
   get scale() {
     return (this.width - this.left) / (this.to - this.from);
   }
+  /** @param {number} time */
   x(time) {
     return this.left + (time - this.from) * this.scale;
   }
+  /** @param {number} x */
   time(x) {
     return this.from + (x - this.left) / this.scale;
   }
   get isFit() {
     return this.from <= 0 && this.to >= this.extent * (1 - 1e-9);
   }
-  // A user who sees the whole step goes on seeing it; one who zoomed in keeps the place.
+  /**
+   * A user who sees the whole step goes on seeing it; one who zoomed in keeps the place.
+   * @param {number} extent
+   */
   setExtent(extent) {
     const fit = this.to <= this.from || this.isFit;
     this.extent = extent;
@@ -334,26 +399,41 @@ var Viewport = class {
     this.from = 0;
     this.to = this.extent;
   }
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   set(from, to) {
     const least = this.extent * 1e-7;
     const span = Math.min(Math.max(to - from, least), this.extent);
     this.from = Math.min(Math.max(from, 0), this.extent - span);
     this.to = this.from + span;
   }
+  /** @param {number} factor */
   zoom(factor, x = (this.left + this.width) / 2) {
     const at = this.time(x);
     this.set(at - (at - this.from) * factor, at + (this.to - at) * factor);
   }
+  /** @param {number} share */
   pan(share) {
     const by = (this.to - this.from) * share;
     this.set(this.from + by, this.to + by);
   }
+  /**
+   * @param {number} by
+   * @param {number} contentHeight
+   */
   scroll(by, contentHeight) {
     const before = this.top;
     this.top = Math.max(0, Math.min(this.top + by, contentHeight - (this.height - this.axis)));
     return this.top !== before;
   }
-  // Bring a row and a time interval into view, moving no more than needed.
+  /**
+   * Bring a row and a time interval into view, moving no more than needed.
+   * @param {Extent | undefined} row
+   * @param {number} start
+   * @param {number} end
+   */
   reveal(row, start2, end) {
     if (row) {
       if (row.y < this.top) this.top = row.y - 4;
@@ -368,10 +448,11 @@ var Viewport = class {
 };
 
 // proteus_widgets/static/timeline/rows.js
-var HEIGHT = { compute: 18, memory: 26 };
+var COMPUTE = 18;
+var MEMORY = 26;
 var SLIM = 9;
 var GAP = 8;
-function layoutRows(lanes, memoryDevices, members = {}, unfolded = /* @__PURE__ */ new Set()) {
+function layoutRows(lanes, memoryDevices, members, unfolded) {
   const rows = [];
   let y = 4;
   for (const group of groups(lanes)) {
@@ -380,12 +461,15 @@ function layoutRows(lanes, memoryDevices, members = {}, unfolded = /* @__PURE__ 
     for (const rank of ranks) {
       if (rows.length) y += GAP;
       const common = { device, rank, copy: rank !== device, label: `GPU ${rank}`, multiplicity, unfolded: ranks.length > 1 };
-      const put = (row, height) => {
-        rows.push({ ...common, ...row, y, height });
+      for (const [i, { stream, index }] of group.entries()) {
+        const height = stream === "compute" ? COMPUTE : SLIM;
+        rows.push({ ...common, type: "lane", lane: index, stream, first: i === 0, y, height });
         y += height + 2;
-      };
-      group.forEach(({ stream, index }, i) => put({ type: "lane", lane: index, stream, first: i === 0 }, HEIGHT[stream] ?? SLIM));
-      if (memoryDevices.has(device)) put({ type: "memory", stream: "memory", first: false }, HEIGHT.memory);
+      }
+      if (memoryDevices.has(device)) {
+        rows.push({ ...common, type: "memory", stream: "memory", first: false, y, height: MEMORY });
+        y += MEMORY + 2;
+      }
     }
   }
   return { rows, height: y + 4 };
@@ -394,7 +478,7 @@ function groups(lanes) {
   const found = [];
   lanes.forEach((lane, index) => {
     if (!index || lanes[index - 1].device !== lane.device) found.push([]);
-    found.at(-1).push({ ...lane, index });
+    found[found.length - 1].push({ ...lane, index });
   });
   return found;
 }
@@ -440,7 +524,7 @@ function createToolbar(view, kinds) {
   });
   legend.append(...chips);
   const moves = view.viewport;
-  const element = h(
+  const element2 = h(
     "div",
     { class: "pt-toolbar" },
     legend,
@@ -456,20 +540,27 @@ function createToolbar(view, kinds) {
     )
   );
   return {
-    element,
+    element: element2,
     search,
+    /** @param {Set<number>} present kinds */
     show(present) {
       chips.forEach((chip, kind) => {
         chip.hidden = !present.has(kind);
       });
     },
+    /** @param {number} kind */
     press(kind) {
       chips.forEach((chip, index) => chip.setAttribute("aria-pressed", String(index === kind)));
     },
+    /**
+     * @param {boolean} on
+     * @param {boolean} available
+     */
     critical(on, available) {
       critical.setAttribute("aria-pressed", String(on));
       critical.hidden = !available;
     },
+    /** @param {string} text */
     found(text2) {
       found.textContent = text2;
     }
@@ -527,7 +618,8 @@ function listen(canvas, view) {
     if (drag.measure) view.measure(viewport.time(drag.x), viewport.time(event.offsetX));
     else {
       const by = (event.offsetX - drag.x) / (viewport.width - viewport.left) * (drag.to - drag.from);
-      view.move(() => viewport.set(drag.from - by, drag.to - by));
+      const [from, to] = [drag.from - by, drag.to - by];
+      view.move(() => viewport.set(from, to));
       view.scroll(drag.y - event.offsetY);
       drag.y = event.offsetY;
     }
@@ -541,11 +633,16 @@ function listen(canvas, view) {
 }
 
 // proteus_widgets/static/timeline/paint.js
+function contextOf(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser draws no canvas");
+  return context;
+}
 var HATCHES = { "/": [[0, 6, 6, 0], [-1, 1, 1, -1], [5, 7, 7, 5]], "\\": [[0, 0, 6, 6], [-1, 5, 1, 7], [5, -1, 7, 1]], "-": [[0, 3, 6, 3]], "|": [[3, 0, 3, 6]] };
 function hatch(ctx, sign, colour, ratio) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6 * ratio;
-  const pen = tile.getContext("2d");
+  const pen = contextOf(tile);
   pen.scale(ratio, ratio);
   pen.strokeStyle = colour;
   pen.lineWidth = 1.1;
@@ -556,7 +653,7 @@ function hatch(ctx, sign, colour, ratio) {
   }
   pen.stroke();
   const pattern = ctx.createPattern(tile, "repeat");
-  pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+  pattern?.setTransform(new DOMMatrix().scale(1 / ratio));
   return pattern;
 }
 function fillBoxes(ctx, lists, colours, alpha) {
@@ -569,10 +666,11 @@ function fillBoxes(ctx, lists, colours, alpha) {
 }
 function fillHatches(ctx, lists, hatches) {
   lists.forEach((list, kind) => {
-    if (!hatches[kind]) return;
+    const pattern = hatches[kind];
+    if (!pattern) return;
     ctx.beginPath();
     for (let i = 0; i < list.length; i += 4) if (list[i + 2] >= 5) ctx.rect(list[i], list[i + 1], list[i + 2], list[i + 3]);
-    ctx.fillStyle = hatches[kind];
+    ctx.fillStyle = pattern;
     ctx.fill();
   });
 }
@@ -771,6 +869,10 @@ var HELP = "W and S zoom, A and D pan, arrow keys step through spans and rows, F
 var DIMMED = 0.16;
 var CURSOR_MS = 50;
 var TimelineView = class {
+  /**
+   * @param {Model<TimelineTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
     this.el = el;
@@ -779,13 +881,15 @@ var TimelineView = class {
     this.boxes = new Boxes(this.kinds.length);
     this.frame = null;
     this.rows = { rows: [], height: 0 };
+    this.rowOfLane = /* @__PURE__ */ new Map();
     this.tracks = /* @__PURE__ */ new Map();
+    this.emphasis = null;
     this.only = -1;
     this.query = "";
     this.range = null;
     this.critical = false;
     this.unfolded = /* @__PURE__ */ new Set();
-    this.cursor = { pointer: null, held: null, told: null };
+    this.cursor = noCursor();
     this.requested = 0;
     this.needed = "";
     this.asked = null;
@@ -797,64 +901,73 @@ var TimelineView = class {
     el.append(this.toolbar.element, stage, this.live, help);
     this.tip = createTip(stage);
     this.stage = stage;
-    this.ctx = this.canvas.getContext("2d");
+    this.ctx = contextOf(this.canvas);
+    this.telling = void 0;
+    this.tellingCursor = void 0;
     listen(this.canvas, this);
   }
   // -- what came from the kernel
   load() {
     const data = this.model.get("data");
-    if (!data?.start) return;
-    if (data.show !== this.frame?.show) this.cursor = { pointer: null, held: null, told: null };
+    if (!data.start) return;
+    if (data.show !== this.frame?.show) this.cursor = noCursor();
     this.frame = new Frame(data);
     this.asked = null;
-    this.tracks = new Map((data.memory ?? []).map((track) => [track.device, { ...track, time: column(track.time, Float64Array), live: column(track.live, Float64Array) }]));
-    this.arrange();
+    this.tracks = new Map(data.memory.map((track) => [track.device, { ...track, time: column(track.time, Float64Array), live: column(track.live, Float64Array) }]));
+    this.arrange(this.frame);
     this.viewport.setExtent(Math.max(data.makespan_s, this.model.get("extent_s")));
     this.toolbar.show(new Set(data.kinds_present));
     this.toolbar.critical(this.critical, data.has_critical);
     this.light();
   }
-  arrange() {
-    this.rows = layoutRows(this.frame.lanes, this.tracks, this.members, this.unfolded);
-    this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane" && !row.copy).map((row) => [row.lane, row]));
+  /** @param {Frame} frame */
+  arrange(frame) {
+    this.rows = layoutRows(frame.lanes, this.tracks, this.members, this.unfolded);
+    this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane").filter((row) => !row.copy).map((row) => [row.lane, row]));
     this.viewport.scroll(0, this.rows.height);
     probe(this.model.get("probe"), { rows: this.rows.rows.length });
+  }
+  /** The selected span as the kernel sees it, or null. */
+  get span() {
+    const span = this.model.get("span");
+    return "lane" in span ? span : null;
   }
   get members() {
     return this.model.get("data").members ?? {};
   }
-  // Show all ranks that a device stands for, or only the device again.
+  /**
+   * Show all ranks that a device stands for, or only the device again.
+   * @param {number} device
+   */
   unfold(device) {
     const ranks = this.members[device];
-    if (!ranks) return;
+    if (!ranks || !this.frame) return;
     const folds = this.unfolded.delete(device);
     if (!folds) this.unfolded.add(device);
-    this.arrange();
+    this.arrange(this.frame);
     this.moved();
     this.live.textContent = folds ? `GPU ${device} stands for ${ranks.length} ranks again` : `GPU ${device} and the ${ranks.length - 1} ranks with the same times: ${ranges(ranks)}`;
   }
   unfoldSelected() {
-    const span = this.model.get("span");
-    this.unfold(span?.id >= 0 ? this.frame.lanes[span.lane].device : this.frame?.lanes[0].device);
+    if (this.frame) this.unfold(this.frame.lanes[this.span?.lane ?? 0].device);
   }
   light() {
     if (!this.frame) return;
-    const lit = this.model.get("lit") ?? {};
+    const lit = this.model.get("lit");
     const names = this.query ? this.frame.names.map((name) => name.toLowerCase().includes(this.query)) : null;
     const kinds = this.only >= 0 ? this.kinds.map((_, kind) => kind === this.only) : null;
-    const masks = names || kinds ? { names, kinds } : { nodes: column(lit.nodes, Uint8Array), patterns: column(lit.patterns, Uint8Array) };
+    const masks = names || kinds ? { names, kinds } : { nodes: columnOrNull(lit.nodes, Uint8Array), patterns: columnOrNull(lit.patterns, Uint8Array) };
     this.emphasis = this.frame.emphasis(masks);
     this.announce();
     this.ask();
   }
   announce() {
-    const span = this.model.get("span");
-    this.live.textContent = span?.text ?? "";
+    this.live.textContent = this.span?.text ?? "";
   }
   reveal() {
-    const span = this.model.get("span");
-    if (span?.id === this.asked) this.asked = null;
-    if (this.frame && span?.id >= 0) this.viewport.reveal(this.rowOfLane.get(span.lane), span.start_s, span.start_s + span.duration_s);
+    const { span } = this;
+    if ((span?.id ?? -1) === this.asked) this.asked = null;
+    if (this.frame && span) this.viewport.reveal(this.rowOfLane.get(span.lane), span.start_s, span.start_s + span.duration_s);
     this.announce();
     this.moved();
   }
@@ -892,37 +1005,45 @@ var TimelineView = class {
     const times = ticks(viewport.from, viewport.to, viewport.width - viewport.left);
     paintGrid(ctx, viewport, theme, times);
     boxes.clear();
-    ctx.fillStyle = hatch(ctx, "/", theme.line, ratio);
+    ctx.fillStyle = hatch(ctx, "/", theme.line, ratio) ?? theme.line;
     for (const row of shown) {
       if (row.type !== "lane") continue;
-      if (row.stream === "compute") this.paintIdle(row);
+      if (row.stream === "compute") this.paintIdle(row, frame);
       boxes.addLane(frame, row, viewport, this.emphasis, this.critical);
     }
     const colours = kinds.map((kind) => kind.colour);
-    const hatches = kinds.map((kind) => kind.hatch ? hatch(ctx, kind.hatch, kind.ink + "66", ratio) : null);
+    const hatches = kinds.map((kind) => kind.hatch ? hatch(ctx, kind.hatch, `${kind.ink}66`, ratio) : null);
     fillBoxes(ctx, boxes.dim, colours, DIMMED);
     fillBoxes(ctx, boxes.bright, colours, 1);
     fillHatches(ctx, boxes.bright, hatches);
-    for (const row of shown) if (row.type === "memory") paintMemory(ctx, row, this.tracks.get(row.device), viewport, theme, kinds[0].colour);
+    for (const row of shown) {
+      const track = row.type === "memory" && this.tracks.get(row.device);
+      if (track) paintMemory(ctx, row, track, viewport, theme, kinds[0].colour);
+    }
     writeLabels(ctx, frame, boxes.labels, kinds, this.emphasis, theme.family);
     if (this.critical) strokeBoxes(ctx, boxes.critical, theme.text);
     this.paintSelected(theme);
-    paintArrows(ctx, this.model.get("span")?.arrows ?? [], this.rowOfLane, viewport, theme);
+    paintArrows(ctx, this.span?.arrows ?? [], this.rowOfLane, viewport, theme);
     paintGutter(ctx, shown, viewport, theme);
     paintAxis(ctx, viewport, theme, times);
     paintCursor(ctx, this.cursor.pointer ?? this.cursor.held, viewport, theme);
     if (this.range) paintMeasure(ctx, this.range, viewport, theme);
     probe(this.model.get("probe"), { draw_ms: performance.now() - begun, drawn: boxes.drawn, n: frame.length, total: frame.total, rev: frame.rev, show: frame.show, lod: frame.lod, from: viewport.from, to: viewport.to });
   }
-  paintIdle(row) {
-    const { viewport, ctx, frame } = this;
+  /**
+   * @param {Row} row
+   * @param {Frame} frame
+   */
+  paintIdle(row, frame) {
+    const { viewport, ctx } = this;
     const x1 = Math.min(viewport.width, viewport.x(frame.makespan));
     const y = viewport.axis + row.y - viewport.top;
     ctx.fillRect(viewport.left, y, x1 - viewport.left, row.height);
   }
+  /** @param {Theme} theme */
   paintSelected(theme) {
-    const span = this.model.get("span");
-    const row = span?.id >= 0 && this.rowOfLane.get(span.lane);
+    const { span } = this;
+    const row = span && this.rowOfLane.get(span.lane);
     if (!row) return;
     const { viewport, ctx } = this;
     const x = Math.max(viewport.x(span.start_s), viewport.left);
@@ -937,6 +1058,7 @@ var TimelineView = class {
     ctx.strokeRect(x - 1, y - 1, width + 2, row.height + 2);
   }
   // -- moving
+  /** @param {() => void} change */
   move(change) {
     if (!this.frame) return;
     change();
@@ -950,39 +1072,45 @@ var TimelineView = class {
     this.telling = setTimeout(() => {
       if (!this.frame) return;
       const view = [viewport.from, viewport.to];
-      if (this.model.get("view")?.join() !== view.join()) {
+      if (this.model.get("view").join() !== view.join()) {
         this.model.set("view", view);
         this.model.save_changes();
       }
-      if (this.frame.lod) this.need();
+      if (this.frame.lod) this.need(this.frame);
     }, 40);
   }
   // Another view of the same step moved: follow it.
   follow() {
-    const [from, to] = this.model.get("view") ?? [];
+    const [from, to] = this.model.get("view");
     const { viewport } = this;
-    if (!this.frame || from === void 0 || from === viewport.from && to === viewport.to) return;
+    if (!this.frame || from === void 0 || to === void 0 || from === viewport.from && to === viewport.to) return;
     viewport.set(from, to);
     this.ask();
-    if (this.frame.lod) this.need();
+    if (this.frame.lod) this.need(this.frame);
   }
-  need() {
+  /** @param {Frame} frame */
+  need(frame) {
     const { viewport } = this;
     const half = (viewport.to - viewport.from) / 2;
     const lanes = visibleRows(this.rows.rows, viewport.top - 120, viewport.top + viewport.height + 120).filter((row) => row.type === "lane");
     if (!lanes.length) return;
     const window2 = { from_s: viewport.from - half, to_s: viewport.to + half, first_lane: Math.min(...lanes.map((row) => row.lane)), last_lane: Math.max(...lanes.map((row) => row.lane)) + 1, pixels: Math.round((viewport.width - viewport.left) * 2) };
-    const needed = JSON.stringify([this.frame.show, window2]);
+    const needed = JSON.stringify([frame.show, window2]);
     if (needed === this.needed) return;
     this.needed = needed;
     this.model.send({ type: "need", ...window2 });
   }
+  /** @param {number} by */
   scroll(by) {
     const moved = this.viewport.scroll(by, this.rows.height);
     if (moved) this.moved();
     return moved;
   }
   // -- selecting
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   hit(x, y) {
     const { viewport, frame } = this;
     if (!frame || x < viewport.left || y < viewport.axis) return null;
@@ -991,19 +1119,28 @@ var TimelineView = class {
     const span = row.type === "lane" ? frame.at(row.lane, viewport.time(x), 2 / viewport.scale) : -1;
     return { row, span };
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   hover(x, y) {
     const { viewport, frame } = this;
     const time = viewport.time(x);
     this.point(frame && x >= viewport.left && time >= 0 && time <= frame.makespan ? time : null);
     const hit = this.hit(x, y);
-    const lines = hit ? this.describe(hit, time) : this.describeGutter(x, y);
+    const lines = frame && hit ? this.describe(hit, time, frame) : this.describeGutter(x, y);
     if (lines) this.tip.show(lines, x, y);
     else this.tip.hide();
   }
-  describe({ row, span }, time) {
-    const { frame } = this;
+  /**
+   * @param {{ row: Row, span: number }} hit
+   * @param {number} time
+   * @param {Frame} frame
+   */
+  describe({ row, span }, time, frame) {
     if (row.type === "memory") {
       const track = this.tracks.get(row.device);
+      if (!track) return null;
       const i = track.time.findLastIndex((value) => value <= time);
       return [`${bytes(track.live[Math.max(i, 0)])} in use`, `capacity ${bytes(track.capacity)}`, `at ${seconds(time)}`];
     }
@@ -1013,16 +1150,27 @@ var TimelineView = class {
     const copies = row.multiplicity > 1 && !row.unfolded ? ` · stands for ${row.multiplicity} ranks` : "";
     return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`, shared];
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   describeGutter(x, y) {
     const row = this.gutterRow(x, y);
     const ranks = row && this.members[row.device];
     return ranks ? [`${ranks.length} ranks with the same times`, `GPU ${ranges(ranks)}`, `click to ${row.unfolded ? "fold" : "unfold"}`] : null;
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   gutterRow(x, y) {
     const { viewport } = this;
     return this.frame && x >= 0 && x < viewport.left && y >= viewport.axis ? rowAt(this.rows.rows, y - viewport.axis + viewport.top) : null;
   }
-  // The time under the pointer (or the one that is held): the kernel shows the links as they are used then.
+  /**
+   * The time under the pointer (or the one that is held): the kernel shows the links as they are used then.
+   * @param {number | null} time
+   */
   point(time) {
     if (time === this.cursor.pointer) return;
     this.cursor.pointer = time;
@@ -1030,9 +1178,8 @@ var TimelineView = class {
     this.tell();
   }
   hold() {
-    const span = this.model.get("span");
-    const { cursor, viewport } = this;
-    const time = span?.id >= 0 ? span.start_s + span.duration_s / 2 : (viewport.from + viewport.to) / 2;
+    const { cursor, span, viewport } = this;
+    const time = span ? span.start_s + span.duration_s / 2 : (viewport.from + viewport.to) / 2;
     cursor.held = cursor.held === time ? null : time;
     this.live.textContent = cursor.held === null ? "link use over the step" : `link use at ${seconds(time)}`;
     this.ask();
@@ -1041,33 +1188,42 @@ var TimelineView = class {
   tell() {
     const { cursor } = this;
     this.tellingCursor ||= setTimeout(() => {
-      this.tellingCursor = 0;
+      this.tellingCursor = void 0;
       const time = cursor.pointer ?? cursor.held;
       if (cursor !== this.cursor || time === cursor.told) return;
       cursor.told = time;
       this.model.send({ type: "cursor", at_s: time });
     }, CURSOR_MS);
   }
-  // Keys may come faster than the kernel answers: the next step goes on from what was asked for last.
+  /**
+   * Keys may come faster than the kernel answers: the next step goes on from what was asked for last.
+   * @param {number} id
+   */
   select(id) {
     this.asked = id;
     this.model.send({ type: "select", what: "span", id });
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   pick(x, y) {
     const row = this.gutterRow(x, y);
     if (row) return this.unfold(row.device);
     const hit = this.hit(x, y);
-    this.select(hit && hit.span >= 0 ? this.frame.idOf(hit.span) : -1);
+    this.select(this.frame && hit && hit.span >= 0 ? this.frame.idOf(hit.span) : -1);
   }
   get selected() {
-    return this.asked ?? this.model.get("span")?.id ?? -1;
+    return this.asked ?? this.span?.id ?? -1;
   }
+  /** @param {number} by */
   step(by) {
     if (!this.frame) return;
     const row = this.frame.rowOf(this.selected);
     const next = row < 0 ? 0 : Math.max(0, Math.min(row + by, this.frame.length - 1));
     this.select(this.frame.idOf(next));
   }
+  /** @param {number} by */
   stepLane(by) {
     const { frame } = this;
     if (!frame) return;
@@ -1080,19 +1236,23 @@ var TimelineView = class {
     }
   }
   focusSelected() {
-    const span = this.model.get("span");
-    if (!(span?.id >= 0)) return;
+    const { span } = this;
+    if (!span) return;
     const margin = Math.max(span.duration_s * 3, this.viewport.extent * 1e-6);
     this.move(() => this.viewport.set(span.start_s - margin, span.start_s + span.duration_s + margin));
   }
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   measure(from, to) {
     this.range = [from, to];
     this.live.textContent = `${seconds(Math.abs(to - from))} from ${seconds(Math.min(from, to))}`;
     this.ask();
   }
   measureSelected() {
-    const span = this.model.get("span");
-    if (span?.id >= 0) this.measure(span.start_s, span.start_s + span.duration_s);
+    const { span } = this;
+    if (span) this.measure(span.start_s, span.start_s + span.duration_s);
   }
   clear() {
     this.range = null;
@@ -1108,6 +1268,7 @@ var TimelineView = class {
     this.model.send({ type: "critical", on: this.critical });
     this.ask();
   }
+  /** @param {number} kind */
   filter(kind) {
     this.only = this.only === kind ? -1 : kind;
     this.toolbar.press(this.only);
@@ -1116,12 +1277,14 @@ var TimelineView = class {
   focusSearch() {
     this.toolbar.search.focus();
   }
+  /** @param {string} text */
   search(text2) {
     this.query = text2.trim().toLowerCase();
     this.light();
     const count = this.query && this.emphasis ? this.emphasis.reduce((sum, lit) => sum + lit, 0) : 0;
     this.toolbar.found(this.query ? `${count.toLocaleString("en")} found` : "");
   }
+  /** @param {number} by */
   nextMatch(by) {
     const { emphasis, frame } = this;
     if (!frame || !emphasis) return;
@@ -1132,6 +1295,9 @@ var TimelineView = class {
     }
   }
 };
+function noCursor() {
+  return { pointer: null, held: null, told: null };
+}
 function render({ model, el }) {
   prepare(el, "timeline");
   const view = new TimelineView(model, el);
@@ -1170,6 +1336,10 @@ function rampColour(use) {
 
 // proteus_widgets/static/topology/topology.js
 var TopologyView = class {
+  /**
+   * @param {Model<TopologyTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
     this.el = el;
@@ -1179,10 +1349,14 @@ var TopologyView = class {
     el.append(this.title, this.stage, this.info);
     this.tip = createTip(el);
     this.current = 0;
+    this.picture = null;
+    this.lines = [];
+    this.cells = [];
+    this.gpus = [];
   }
   load() {
     const picture = this.model.get("picture");
-    if (!picture?.nodes) return;
+    if (!picture.nodes) return;
     this.picture = picture;
     const root = svg("svg", { viewBox: `-6 -6 ${picture.width + 12} ${picture.height + 12}`, role: "group", "aria-label": "Cluster topology" });
     root.style.maxWidth = `${(picture.width + 12) * 1.25}px`;
@@ -1191,7 +1365,7 @@ var TopologyView = class {
     const nodes = svg("g");
     this.lines = picture.edges.map((edge, index) => this.edge(edge, index, lines));
     this.cells = picture.hosts.flatMap((host) => this.host(host, boxes));
-    this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter(Boolean);
+    this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter((box) => box.device >= 0);
     root.append(boxes, lines, nodes);
     root.addEventListener("keydown", (event) => this.key(event));
     this.stage.replaceChildren(root);
@@ -1200,6 +1374,11 @@ var TopologyView = class {
     this.paint();
     this.light();
   }
+  /**
+   * @param {PictureEdge} edge
+   * @param {number} index
+   * @param {SVGElement} parent
+   */
   edge(edge, index, parent) {
     const line = svg("path", { d: edge.path, class: "pt-link", tabindex: -1, role: "button", "data-kind": edge.kind });
     const target = svg("path", { d: edge.path, class: "pt-link-target", "data-edge": index });
@@ -1215,6 +1394,10 @@ var TopologyView = class {
     parent.append(line, target);
     return { line, edge };
   }
+  /**
+   * @param {PictureHost} host
+   * @param {SVGElement} parent
+   */
   host(host, parent) {
     const group = svg("g", { class: host.cells.length ? "pt-host pt-tile" : "pt-host" });
     const label = svg("text", { x: host.x + 8, y: host.y + 13 });
@@ -1241,6 +1424,10 @@ var TopologyView = class {
     parent.append(group);
     return cells;
   }
+  /**
+   * @param {PictureNode} node
+   * @param {SVGElement} parent
+   */
   node(node, parent) {
     const group = svg("g", { class: `pt-node pt-node-${node.kind}` });
     const rect = svg("rect", { x: node.x - node.width / 2, y: node.y - node.height / 2, width: node.width, height: node.height, rx: node.kind === "gpu" ? 4 : 9 });
@@ -1254,14 +1441,17 @@ var TopologyView = class {
     });
     group.addEventListener("pointerleave", () => this.tip.hide());
     parent.append(group);
-    return node.device >= 0 ? { rect, device: node.device } : null;
+    return { rect, device: node.device };
   }
+  /** @param {number} index */
   use(index) {
     return this.model.get("use")[index] ?? [];
   }
+  /** @param {number} index */
   most(index) {
     return Math.max(0, ...this.use(index));
   }
+  /** @param {number} index */
   describe(index) {
     const { edge } = this.lines[index];
     const [a, b] = edge.ends;
@@ -1271,23 +1461,23 @@ var TopologyView = class {
     return [`${a} – ${b}`, capacity, ...edge.links.map((_, i) => `${i ? "←" : "→"} ${percent(use[i] ?? 0)} used`)];
   }
   paint() {
-    this.lines?.forEach(({ line, edge }, index) => {
+    this.lines.forEach(({ line, edge }, index) => {
       const use = this.most(index);
       line.style.stroke = use > 5e-4 ? rampColour(use) : "";
-      line.style.strokeWidth = 1.2 + 4 * Math.min(1, use);
+      line.style.strokeWidth = String(1.2 + 4 * Math.min(1, use));
       line.setAttribute("aria-label", `${edge.ends.join(" to ")}, ${edge.kind}, ${percent(use)} used`);
     });
     const busy = this.model.get("busy");
-    for (const { rect, device } of [...this.cells ?? [], ...this.gpus ?? []]) {
+    for (const { rect, device } of [...this.cells, ...this.gpus]) {
       const share = busy[device];
       rect.style.setProperty("--busy", share === void 0 ? "0%" : `${Math.round(6 + 74 * share)}%`);
     }
     this.title.replaceChildren(h("span", { class: "pt-title" }, "Topology"), h("span", { class: "pt-ramp-label" }, this.model.get("caption")), ramp());
-    probe("topology", { edges: this.lines?.length ?? 0 });
+    probe("topology", { edges: this.lines.length });
   }
   light() {
     const lit = new Set(this.model.get("lit"));
-    this.lines?.forEach(({ line, edge }) => {
+    this.lines.forEach(({ line, edge }) => {
       const on = edge.links.some((link) => lit.has(link));
       line.classList.toggle("pt-lit", on);
       line.classList.toggle("pt-dim", lit.size > 0 && !on);
@@ -1302,6 +1492,7 @@ var TopologyView = class {
     if (!info.length) this.info.textContent = this.picture?.note ?? "";
     probe("topology", { lit: [...lit] });
   }
+  /** @param {number} index */
   select(index) {
     const { edge } = this.lines[index];
     const use = this.use(index);
@@ -1309,10 +1500,11 @@ var TopologyView = class {
     const at = order.indexOf(this.model.get("selected"));
     this.model.send({ type: "select", what: "link", id: order[at + 1] ?? -1 });
   }
+  /** @param {KeyboardEvent} event */
   key(event) {
-    if (!event.target.classList.contains("pt-link")) return;
-    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
-    if (event.key in steps) this.focus(this.current + steps[event.key]);
+    if (!elementOf(event).classList.contains("pt-link")) return;
+    if (event.key === "ArrowRight" || event.key === "ArrowDown") this.focus(this.current + 1);
+    else if (event.key === "ArrowLeft" || event.key === "ArrowUp") this.focus(this.current - 1);
     else if (event.key === "Home") this.focus(0);
     else if (event.key === "End") this.focus(this.lines.length - 1);
     else if (event.key === "Enter" || event.key === " ") this.select(this.current);
@@ -1320,6 +1512,7 @@ var TopologyView = class {
     else return;
     taken(event);
   }
+  /** @param {number} index */
   focus(index) {
     const next = this.lines[(index + this.lines.length) % this.lines.length];
     this.lines[this.current].line.setAttribute("tabindex", "-1");
@@ -1351,8 +1544,8 @@ function createInspector(edit, back) {
   const title = h("div", { class: "pt-inspector-title" });
   const facts = h("div", { class: "pt-inspector-facts" });
   const fields = h("div", { class: "pt-fields" });
-  const element = h("div", { class: "pt-inspector", role: "group", "aria-label": "Selected node", hidden: true }, title, facts, fields);
-  element.addEventListener("keydown", (event) => {
+  const element2 = h("div", { class: "pt-inspector", role: "group", "aria-label": "Selected node", hidden: true }, title, facts, fields);
+  element2.addEventListener("keydown", (event) => {
     event.stopPropagation();
     if (event.key === "Escape") back();
   });
@@ -1367,38 +1560,42 @@ function createInspector(edit, back) {
     select.addEventListener("change", () => edit(editor.field, editor.options[select.selectedIndex].value));
     return select;
   }
-  function entry(editor) {
-    const input = h("input", { "aria-label": editor.label, value: editor.value, spellcheck: "false", placeholder: editor.placeholder });
-    input.addEventListener("change", () => edit(editor.field, input.value));
-    return input;
-  }
   return {
-    element,
-    focus: () => fields.querySelector("select, input, button")?.focus(),
+    element: element2,
+    focus: () => fields.querySelector("select")?.focus(),
+    /**
+     * @param {TreeRow[]} rows
+     * @param {Editor[]} editors
+     */
     show(rows, editors) {
       const row = rows[0];
-      const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-      element.hidden = !row;
+      const focused = element2.contains(document.activeElement) ? document.activeElement?.getAttribute("aria-label") : null;
+      element2.hidden = !row;
       if (!row) return;
       const name = (one) => one.path || one.label;
       title.textContent = rows.length > 1 ? `${rows.length} nodes: ${rows.map(name).join(", ")}` : name(row);
       facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "as its parent says";
       if (rows.length > 1) facts.textContent = editors.length ? "an edit is made to all of them" : "they have no field in common";
-      fields.replaceChildren(...editors.map((editor) => {
-        const label = h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), editor.options ? choice(editor) : entry(editor));
-        return label;
-      }));
-      if (focused) [...fields.querySelectorAll("select, input")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
+      fields.replaceChildren(...editors.map((editor) => h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), choice(editor))));
+      if (focused) [...fields.querySelectorAll("select")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
     }
   };
 }
 
 // proteus_widgets/static/tree/tree.js
 var TreeView = class {
+  /**
+   * @param {Model<TreeTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
+    this.rows = [];
+    this.children = [];
     this.open = /* @__PURE__ */ new Set();
     this.current = 0;
+    this.anchor = -1;
+    this.editNext = false;
     this.items = /* @__PURE__ */ new Map();
     this.stem = uniqueId("row");
     this.list = h("ul", { role: "tree", "aria-label": "Strategy tree", "aria-multiselectable": "true", class: "pt-tree-list" });
@@ -1420,11 +1617,11 @@ var TreeView = class {
     if (!rows.length) return;
     const focused = this.list.contains(document.activeElement);
     const key = (row) => row && `${row.kind} ${row.path || row.label.split(" · ")[0]}`;
-    const current = key(this.rows?.[this.current]);
-    const wasOpen = new Map(this.rows?.map((row) => [key(row), this.open.has(row.id)]));
+    const current = key(this.rows[this.current]);
+    const wasOpen = new Map(this.rows.map((row) => [key(row), this.open.has(row.id)]));
     this.rows = rows;
-    this.children = new Map(rows.map((row) => [row.id, []]));
-    rows.forEach((row) => this.children.get(row.parent)?.push(row.id));
+    this.children = rows.map(() => []);
+    rows.forEach((row) => this.children[row.parent]?.push(row.id));
     this.open = new Set(rows.filter((row) => wasOpen.get(key(row)) ?? (row.kind === "model" || row.kind === "stage")).map((row) => row.id));
     this.open.add(0);
     this.current = Math.max(0, rows.findIndex((row) => key(row) === current));
@@ -1440,9 +1637,15 @@ var TreeView = class {
     this.list.scrollTop = top;
     this.find(this.search.value);
   }
+  /**
+   * @param {number} id
+   * @param {number} level
+   * @param {number} size
+   * @param {number} position
+   */
   item(id, level, size, position) {
     const row = this.rows[id];
-    const kids = this.children.get(id);
+    const kids = this.children[id];
     const label = h("span", { class: "pt-label", id: `${this.stem}-${id}` }, row.label);
     const line = h(
       "div",
@@ -1468,18 +1671,27 @@ var TreeView = class {
     }
     return li;
   }
-  // Children are only built once their parent opens: a tree of thousands of rows costs what it shows.
+  /**
+   * Children are only built once their parent opens: a tree of thousands of rows costs what it shows.
+   * @param {HTMLElement} group
+   * @param {number} id
+   * @param {number} level
+   */
   fill(group, id, level) {
-    const kids = this.children.get(id);
+    const kids = this.children[id];
     group.replaceChildren(...kids.map((kid, i) => this.item(kid, level + 1, kids.length, i + 1)));
   }
+  /** @param {number} id */
   toggle(id, open = !this.open.has(id)) {
     const li = this.items.get(id);
     if (!li?.hasAttribute("aria-expanded")) return;
     if (open) this.open.add(id);
     else this.open.delete(id);
     li.setAttribute("aria-expanded", String(open));
-    const group = li.querySelector(":scope > ul");
+    const group = (
+      /** @type {HTMLElement} */
+      li.querySelector(":scope > ul")
+    );
     if (open && !group.childElementCount) {
       this.fill(group, id, Number(li.getAttribute("aria-level")));
       this.mark(false);
@@ -1491,11 +1703,12 @@ var TreeView = class {
       const li = this.items.get(id);
       if (!li || li.hidden) return;
       out.push(this.rows[id]);
-      if (this.open.has(id)) this.children.get(id).forEach(walk);
+      if (this.open.has(id)) this.children[id].forEach(walk);
     };
     walk(0);
     return out;
   }
+  /** @param {number} id */
   focus(id) {
     const li = this.items.get(id);
     if (!li) return;
@@ -1503,24 +1716,27 @@ var TreeView = class {
     this.current = id;
     li.setAttribute("tabindex", "0");
     li.focus({ preventScroll: true });
-    li.querySelector(".pt-row").scrollIntoView({ block: "nearest" });
+    rowOf(li).scrollIntoView({ block: "nearest" });
   }
   // The selected rows: what was picked last comes first, its editors are shown.
   picked() {
     return [this.model.get("selected"), ...this.model.get("others") ?? []].filter((id) => id >= 0 && this.rows[id]);
   }
+  /** @param {number} id */
   select(id) {
     this.focus(id);
     this.anchor = id;
     const alone = this.picked().length === 1 && this.picked()[0] === id;
     this.send(alone ? [] : [id]);
   }
+  /** @param {number} id */
   add(id) {
     this.focus(id);
     this.anchor = id;
     const picked = this.picked();
     this.send(picked.includes(id) ? picked.filter((other) => other !== id) : [id, ...picked]);
   }
+  /** @param {number} id */
   extend(id) {
     const shown = this.visible().map((row) => row.id);
     this.anchor = shown.includes(this.anchor) ? this.anchor : this.current;
@@ -1528,26 +1744,32 @@ var TreeView = class {
     this.focus(id);
     this.send([id, ...shown.slice(from, to + 1).filter((other) => other !== id)]);
   }
+  /** @param {number[]} picked */
   send([id = -1, ...others]) {
     this.model.send({ type: "select", what: "node", id, others });
   }
+  /**
+   * @param {string} field
+   * @param {Value} value
+   */
   edit(field, value) {
     const paths = this.picked().map((id) => this.rows[id].path);
     if (paths.length) this.model.send({ type: "edit", paths, field, value });
   }
+  /** @param {MouseEvent} event */
   click(event) {
-    const li = event.target.closest("[role=treeitem]");
-    if (!li) return;
-    const id = Number(li.dataset.id);
-    if (event.target.classList.contains("pt-twist")) this.toggle(id);
+    const target = elementOf(event);
+    const id = idAt(target);
+    if (id < 0) return;
+    if (target.classList.contains("pt-twist")) this.toggle(id);
     else if (event.shiftKey) this.extend(id);
     else if (event.ctrlKey || event.metaKey) this.add(id);
     else this.select(id);
   }
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const li = event.target.closest("[role=treeitem]");
-    if (!li || event.altKey) return;
-    const id = Number(li.dataset.id);
+    const id = idAt(elementOf(event));
+    if (id < 0 || event.altKey) return;
     if (event.ctrlKey || event.metaKey) {
       if (event.key !== " ") return;
       this.add(id);
@@ -1555,8 +1777,8 @@ var TreeView = class {
     }
     const shown = this.visible().map((row) => row.id);
     const at = shown.indexOf(id);
-    const kids = this.children.get(id);
-    const next = { ArrowDown: shown[at + 1], ArrowUp: shown[at - 1] }[event.key];
+    const kids = this.children[id];
+    const next = event.key === "ArrowDown" ? shown[at + 1] : event.key === "ArrowUp" ? shown[at - 1] : void 0;
     if (event.shiftKey && next !== void 0) {
       this.extend(next);
       return taken(event);
@@ -1572,16 +1794,18 @@ var TreeView = class {
         this.focus(shown[0]);
         break;
       case "End":
-        this.focus(shown.at(-1));
+        this.focus(shown[shown.length - 1]);
         break;
       case "ArrowRight":
-        this.open.has(id) ? this.focus(kids[0]) : this.toggle(id, true);
+        if (this.open.has(id)) this.focus(kids[0]);
+        else this.toggle(id, true);
         break;
       case "ArrowLeft":
-        this.open.has(id) && kids.length ? this.toggle(id, false) : this.focus(this.rows[id].parent);
+        if (this.open.has(id) && kids.length) this.toggle(id, false);
+        else this.focus(this.rows[id].parent);
         break;
       case "*":
-        this.children.get(this.rows[id].parent)?.forEach((kid) => this.toggle(kid, true));
+        this.children[this.rows[id].parent]?.forEach((kid) => this.toggle(kid, true));
         break;
       case " ":
         this.select(id);
@@ -1602,6 +1826,11 @@ var TreeView = class {
     }
     taken(event);
   }
+  /**
+   * @param {string} letter
+   * @param {number[]} shown ids
+   * @param {number} at
+   */
   typeAhead(letter, shown, at) {
     if (letter.length !== 1 || !/\S/.test(letter)) return false;
     const order = [...shown.slice(at + 1), ...shown.slice(0, at + 1)];
@@ -1609,7 +1838,10 @@ var TreeView = class {
     if (found !== void 0) this.focus(found);
     return true;
   }
-  // Show only the rows whose path contains the text, and what leads to them.
+  /**
+   * Show only the rows whose path contains the text, and what leads to them.
+   * @param {string} text
+   */
   find(text2) {
     const query = text2.trim().toLowerCase();
     const keep = /* @__PURE__ */ new Set();
@@ -1634,12 +1866,12 @@ var TreeView = class {
     const picked = new Set(this.picked());
     this.items.forEach((li2, id) => li2.setAttribute("aria-selected", String(picked.has(id))));
     const li = this.items.get(selected);
-    if (li && move) scrollWithin(this.list, li.querySelector(".pt-row"));
+    if (li && move) scrollWithin(this.list, rowOf(li));
     this.inspect();
     probe("tree", { selected, picked: [...picked] });
   }
   inspect() {
-    if (this.rows) this.inspector.show(this.picked().map((id) => this.rows[id]), this.model.get("editors"));
+    if (this.rows.length) this.inspector.show(this.picked().map((id) => this.rows[id]), this.model.get("editors"));
   }
   editors() {
     const selected = this.model.get("selected");
@@ -1652,6 +1884,16 @@ var TreeView = class {
     this.status.classList.toggle("pt-error", this.model.get("failed"));
   }
 };
+function rowOf(item) {
+  return (
+    /** @type {HTMLElement} */
+    item.querySelector(".pt-row")
+  );
+}
+function idAt(element2) {
+  const item = element2.closest("[role=treeitem]");
+  return item instanceof HTMLElement ? Number(item.dataset.id) : -1;
+}
 function scrollWithin(box, node) {
   const [outer, inner] = [box.getBoundingClientRect(), node.getBoundingClientRect()];
   if (inner.top < outer.top) box.scrollTop -= outer.top - inner.top;
@@ -1662,7 +1904,9 @@ function render3({ model, el }) {
   const view = new TreeView(model, el);
   const unwatch = watch(model, {
     rows: () => view.load(),
-    shares: () => view.rows && view.build(),
+    shares: () => {
+      if (view.rows.length) view.build();
+    },
     selected: () => view.mark(),
     others: () => view.mark(),
     editors: () => view.editors(),
@@ -1729,6 +1973,10 @@ var why_default = { render: render4 };
 
 // proteus_widgets/static/offline/link.js
 var Linker = class {
+  /**
+   * @param {Models} models
+   * @param {ReportExtra} extra
+   */
   constructor(models, extra) {
     this.models = models;
     this.parents = extra.parents;
@@ -1736,6 +1984,7 @@ var Linker = class {
     this.pointer = column(extra.pattern_ptr, Int32Array);
     this.links = column(extra.pattern_link, Int32Array);
     const data = models.timeline.get("data");
+    if (!data.start) throw new Error("the report has no spans");
     this.data = data;
     this.node = column(data.node, Int32Array);
     this.pattern = column(data.pattern, Int32Array);
@@ -1745,6 +1994,7 @@ var Linker = class {
     this.name = column(data.name, Int32Array);
     this.lanes = column(data.lane_ptr, Uint32Array);
   }
+  /** @param {Message} message */
   receive(message) {
     if (message.type !== "select") return;
     const { what, id } = message;
@@ -1753,17 +2003,20 @@ var Linker = class {
     else if (what === "link") this.selectLink(id);
     else this.selectNodes([id, ...message.others ?? []]);
   }
+  /** @param {Iterable<number>} patterns */
   linksOf(patterns) {
     const found = /* @__PURE__ */ new Set();
     for (const pattern of patterns) if (pattern >= 0) for (let i = this.pointer[pattern]; i < this.pointer[pattern + 1]; i++) found.add(this.links[i]);
     return found;
   }
+  /** @param {number} link */
   selectLink(link) {
     const first = this.firstLink.get(link) ?? link;
     const patterns = new Uint8Array(this.pointer.length - 1);
     for (let pattern = 0; pattern < patterns.length; pattern++) for (let i = this.pointer[pattern]; i < this.pointer[pattern + 1]; i++) if (this.links[i] === first) patterns[pattern] = 1;
     this.show({ link, links: /* @__PURE__ */ new Set([first]), patterns });
   }
+  /** @param {number[]} picked */
   selectNodes(picked) {
     const nodes = new Uint8Array(this.parents.length);
     this.parents.forEach((parent, row) => {
@@ -1774,6 +2027,10 @@ var Linker = class {
     const [node, ...others] = picked;
     this.show({ node, others, nodes, links: this.linksOf(patterns) });
   }
+  /**
+   * @param {number} span
+   * @returns {TimelineTraits["span"]}
+   */
   describe(span) {
     if (span < 0) return { id: -1 };
     let lane = 0;
@@ -1783,6 +2040,7 @@ var Linker = class {
     const text2 = [this.data.names[this.name[span]], kinds[this.kind[span]].label, `${row.label} ${row.stream}`, `starts ${seconds(this.start[span])}`, `lasts ${seconds(this.duration[span])}`].join(" · ");
     return { id: span, lane, start_s: this.start[span], duration_s: this.duration[span], text: text2 };
   }
+  /** @param {Lit} lit */
   show({ span = -1, node = -1, others = [], link = -1, links = /* @__PURE__ */ new Set(), nodes, patterns }) {
     const view = (mask) => mask && new DataView(mask.buffer);
     const { timeline, topology, tree } = this.models;
@@ -1797,34 +2055,57 @@ var Linker = class {
 
 // proteus_widgets/static/offline/model.js
 var OfflineModel = class {
+  /**
+   * @param {Traits} state
+   * @param {(message: Message) => void} receive
+   */
   constructor(state, receive) {
     this.state = state;
     this.receive = receive;
-    this.handlers = {};
+    this.handlers = /* @__PURE__ */ new Map();
   }
+  /**
+   * @template {keyof Traits} Name
+   * @param {Name} name
+   */
   get(name) {
     return this.state[name];
   }
+  /**
+   * @template {keyof Traits} Name
+   * @param {Name} name
+   * @param {Traits[Name]} value
+   */
   set(name, value) {
     this.state[name] = value;
-    for (const handler of this.handlers[`change:${name}`] ?? []) handler();
+    for (const handler of this.handlers.get(`change:${String(name)}`) ?? []) handler();
   }
+  /**
+   * @param {string} event
+   * @param {() => void} handler
+   */
   on(event, handler) {
-    (this.handlers[event] ||= []).push(handler);
+    this.handlers.set(event, [...this.handlers.get(event) ?? [], handler]);
   }
+  /**
+   * @param {string} event
+   * @param {() => void} handler
+   */
   off(event, handler) {
-    this.handlers[event] = (this.handlers[event] ?? []).filter((other) => other !== handler);
+    this.handlers.set(event, (this.handlers.get(event) ?? []).filter((other) => other !== handler));
   }
   save_changes() {
   }
+  /** @param {Message} message */
   send(message) {
     this.receive(message);
   }
 };
+var isColumn = (value) => "$" in value;
 function restore(value, bytes2) {
   if (Array.isArray(value)) return value.map((item) => restore(item, bytes2));
   if (value === null || typeof value !== "object") return value;
-  if (value.$) return new DataView(bytes2.buffer, bytes2.byteOffset + value.$[0], value.$[1]);
+  if (isColumn(value)) return new DataView(bytes2.buffer, bytes2.byteOffset + value.$[0], value.$[1]);
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, restore(item, bytes2)]));
 }
 async function unpack(text2) {
@@ -1834,16 +2115,31 @@ async function unpack(text2) {
 }
 
 // proteus_widgets/static/offline/report.js
-var VIEWS = { timeline: timeline_default, topology: topology_default, tree: tree_default, why: why_default };
-var text = (id) => document.getElementById(id).textContent;
+function element(id) {
+  const there = document.getElementById(id);
+  if (!there) throw new Error(`the report has no #${id}`);
+  return there;
+}
+var text = (id) => element(id).textContent ?? "";
 async function start() {
   const light = !matchMedia("(prefers-color-scheme: dark)").matches;
   document.body.dataset.jpThemeLight = String(light);
-  const state = restore(JSON.parse(text("state")), await unpack(text("columns")));
-  const models = {};
+  const { views, extra } = (
+    /** @type {ReportState} */
+    restore(JSON.parse(text("state")), await unpack(text("columns")))
+  );
   let linker = null;
-  for (const name of Object.keys(VIEWS)) models[name] = new OfflineModel(state.views[name], (message) => linker?.receive(message));
-  linker = new Linker(models, state.extra);
-  for (const [name, view] of Object.entries(VIEWS)) view.render({ model: models[name], el: document.getElementById(name) });
+  const receive = (message) => linker?.receive(message);
+  const models = {
+    timeline: new OfflineModel(views.timeline, receive),
+    topology: new OfflineModel(views.topology, receive),
+    tree: new OfflineModel(views.tree, receive),
+    why: new OfflineModel(views.why, receive)
+  };
+  linker = new Linker(models, extra);
+  timeline_default.render({ model: models.timeline, el: element("timeline") });
+  topology_default.render({ model: models.topology, el: element("topology") });
+  tree_default.render({ model: models.tree, el: element("tree") });
+  why_default.render({ model: models.why, el: element("why") });
 }
 start();

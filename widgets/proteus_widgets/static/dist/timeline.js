@@ -2,8 +2,8 @@
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === void 0 || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== void 0));
   return node;
@@ -19,13 +19,19 @@ function prepare(el, name) {
   el.addEventListener("keydown", (event) => sessionKey(event, el), true);
 }
 function sessionKey(event, el) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || elementOf(event).matches("input")) return;
   const key = event.key.toLowerCase();
-  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const name = key === "y" || key === "z" && event.shiftKey ? "redo" : key === "z" ? "undo" : "";
   const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
-  if (!button) return;
+  if (!(button instanceof HTMLElement)) return;
   button.click();
   taken(event);
+}
+function elementOf(event) {
+  return (
+    /** @type {HTMLElement} */
+    event.target
+  );
 }
 function taken(event) {
   event.preventDefault();
@@ -34,19 +40,22 @@ function taken(event) {
 var uniqueIds = 0;
 var uniqueId = (stem) => `pt-${stem}-${uniqueIds++}`;
 function watch(model, handlers) {
-  const entries = Object.entries(handlers);
+  const entries = (
+    /** @type {[string, () => void][]} */
+    Object.entries(handlers)
+  );
   for (const [name, handler] of entries) model.on(`change:${name}`, handler);
   return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
 }
 
 // proteus_widgets/static/common/columns.js
 function column(view, Type) {
-  if (!view) return null;
   const { buffer, byteOffset, byteLength } = view;
   const size = Type.BYTES_PER_ELEMENT;
   if (byteOffset % size === 0) return new Type(buffer, byteOffset, byteLength / size);
   return new Type(buffer.slice(byteOffset, byteOffset + byteLength));
 }
+var columnOrNull = (view, Type) => view ? column(view, Type) : null;
 function lowerBound(values, low, high, value) {
   while (low < high) {
     const middle = low + high >> 1;
@@ -59,7 +68,7 @@ function lowerBound(values, low, high, value) {
 // proteus_widgets/static/common/format.js
 function scaled(value, steps, digits) {
   const size = Math.abs(value);
-  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps.at(-1);
+  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps[steps.length - 1];
   return `${Number((value / factor).toPrecision(digits))} ${unit}`;
 }
 var SECONDS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
@@ -120,8 +129,17 @@ function createTip(parent) {
   const box = h("div", { class: "pt-tip", hidden: true });
   parent.append(box);
   return {
+    /**
+     * @param {(string | false | null | undefined)[]} lines
+     * @param {number} x
+     * @param {number} y
+     */
     show(lines, x, y) {
-      box.replaceChildren(...lines.filter(Boolean).map((line, i) => {
+      const shown = (
+        /** @type {string[]} */
+        lines.filter(Boolean)
+      );
+      box.replaceChildren(...shown.map((line, i) => {
         const row = h(i ? "div" : "strong");
         row.textContent = line;
         return row;
@@ -142,6 +160,7 @@ function createTip(parent) {
 var LABEL_HEIGHT = 14;
 var LABEL_WIDTH = 14;
 var Boxes = class {
+  /** @param {number} numKinds */
   constructor(numKinds) {
     this.bright = Array.from({ length: numKinds }, () => []);
     this.dim = Array.from({ length: numKinds }, () => []);
@@ -154,10 +173,25 @@ var Boxes = class {
     for (const list of [...this.bright, ...this.dim]) list.length = 0;
     this.critical.length = this.labels.length = this.drawn = 0;
   }
+  /**
+   * @param {number} kind
+   * @param {boolean} lit
+   * @param {number} x
+   * @param {number} y
+   * @param {number} width
+   * @param {number} height
+   */
   put(kind, lit, x, y, width, height) {
     (lit ? this.bright : this.dim)[kind].push(x, y, width, height);
     this.drawn++;
   }
+  /**
+   * @param {Frame} frame
+   * @param {LaneRow} row
+   * @param {Viewport} viewport
+   * @param {Uint8Array | null} emphasis
+   * @param {boolean} showCritical
+   */
   addLane(frame, row, viewport, emphasis, showCritical) {
     const { start, duration, kind, critical } = frame;
     const { left, scale, from, to } = viewport;
@@ -199,7 +233,13 @@ var Boxes = class {
     flush();
     if (height >= LABEL_HEIGHT) this.addLabels(frame, row, viewport, y + height / 2);
   }
-  // One label for each run of neighbours of the same micro-batch, forward or backward.
+  /**
+   * One label for each run of neighbours of the same micro-batch, forward or backward.
+   * @param {Frame} frame
+   * @param {LaneRow} row
+   * @param {Viewport} viewport
+   * @param {number} y
+   */
   addLabels(frame, row, viewport, y) {
     const { start, duration, kind } = frame;
     const { left, scale, from, to } = viewport;
@@ -218,6 +258,7 @@ var Boxes = class {
 
 // proteus_widgets/static/timeline/spans.js
 var Frame = class {
+  /** @param {FrameData} data */
   constructor(data) {
     this.rev = data.rev;
     this.show = data.show;
@@ -233,29 +274,36 @@ var Frame = class {
     this.name = column(data.name, Int32Array);
     this.micro = column(data.micro, Int32Array);
     this.pattern = column(data.pattern, Int32Array);
-    this.critical = column(data.critical, Uint8Array);
-    this.id = column(data.id, Int32Array);
+    this.critical = columnOrNull(data.critical, Uint8Array);
+    this.id = columnOrNull(data.id, Int32Array);
     this.pointer = column(data.lane_ptr, Uint32Array);
   }
   get length() {
     return this.start.length;
   }
+  /** @param {number} i */
   end(i) {
     return this.start[i] + this.duration[i];
   }
+  /** @param {number} i */
   idOf(i) {
     return this.id ? this.id[i] : i;
   }
+  /** @param {number} i */
   microOf(i) {
-    return this.micro ? this.micro[i] : -1;
+    return this.micro[i];
   }
-  // Ids rise from row to row, so the row of an id is found by bisection; -1 when it was not sent.
+  /**
+   * Ids rise from row to row, so the row of an id is found by bisection; -1 when it was not sent.
+   * @param {number} id
+   */
   rowOf(id) {
     if (id < 0) return -1;
     if (!this.id) return id < this.length ? id : -1;
     const row = lowerBound(this.id, 0, this.id.length, id);
     return this.id[row] === id ? row : -1;
   }
+  /** @param {number} i */
   laneOf(i) {
     let low = 0;
     let high = this.pointer.length - 1;
@@ -266,13 +314,22 @@ var Frame = class {
     }
     return low;
   }
-  // The first span of a lane that is still running at `time`.
+  /**
+   * The first span of a lane that is still running at `time`.
+   * @param {number} lane
+   * @param {number} time
+   */
   firstVisible(lane, time) {
     const low = this.pointer[lane];
     const i = lowerBound(this.start, low, this.pointer[lane + 1], time);
     return i > low && this.end(i - 1) > time ? i - 1 : i;
   }
-  // The span at `time`, or the nearest one within `slack` seconds.
+  /**
+   * The span at `time`, or the nearest one within `slack` seconds.
+   * @param {number} lane
+   * @param {number} time
+   * @param {number} slack
+   */
   at(lane, time, slack) {
     const low = this.pointer[lane];
     const high = this.pointer[lane + 1];
@@ -283,7 +340,10 @@ var Frame = class {
     if (Math.min(before, after) > slack) return -1;
     return before <= after ? i - 1 : i;
   }
-  // Which spans stand out: null when all do.
+  /**
+   * Which spans stand out: null when all do.
+   * @param {Emphasis} emphasis
+   */
   emphasis({ nodes, patterns, names, kinds }) {
     if (!nodes && !patterns && !names && !kinds) return null;
     const out = new Uint8Array(this.length);
@@ -309,16 +369,21 @@ var Viewport = class {
   get scale() {
     return (this.width - this.left) / (this.to - this.from);
   }
+  /** @param {number} time */
   x(time) {
     return this.left + (time - this.from) * this.scale;
   }
+  /** @param {number} x */
   time(x) {
     return this.from + (x - this.left) / this.scale;
   }
   get isFit() {
     return this.from <= 0 && this.to >= this.extent * (1 - 1e-9);
   }
-  // A user who sees the whole step goes on seeing it; one who zoomed in keeps the place.
+  /**
+   * A user who sees the whole step goes on seeing it; one who zoomed in keeps the place.
+   * @param {number} extent
+   */
   setExtent(extent) {
     const fit = this.to <= this.from || this.isFit;
     this.extent = extent;
@@ -329,26 +394,41 @@ var Viewport = class {
     this.from = 0;
     this.to = this.extent;
   }
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   set(from, to) {
     const least = this.extent * 1e-7;
     const span = Math.min(Math.max(to - from, least), this.extent);
     this.from = Math.min(Math.max(from, 0), this.extent - span);
     this.to = this.from + span;
   }
+  /** @param {number} factor */
   zoom(factor, x = (this.left + this.width) / 2) {
     const at = this.time(x);
     this.set(at - (at - this.from) * factor, at + (this.to - at) * factor);
   }
+  /** @param {number} share */
   pan(share) {
     const by = (this.to - this.from) * share;
     this.set(this.from + by, this.to + by);
   }
+  /**
+   * @param {number} by
+   * @param {number} contentHeight
+   */
   scroll(by, contentHeight) {
     const before = this.top;
     this.top = Math.max(0, Math.min(this.top + by, contentHeight - (this.height - this.axis)));
     return this.top !== before;
   }
-  // Bring a row and a time interval into view, moving no more than needed.
+  /**
+   * Bring a row and a time interval into view, moving no more than needed.
+   * @param {Extent | undefined} row
+   * @param {number} start
+   * @param {number} end
+   */
   reveal(row, start, end) {
     if (row) {
       if (row.y < this.top) this.top = row.y - 4;
@@ -363,10 +443,11 @@ var Viewport = class {
 };
 
 // proteus_widgets/static/timeline/rows.js
-var HEIGHT = { compute: 18, memory: 26 };
+var COMPUTE = 18;
+var MEMORY = 26;
 var SLIM = 9;
 var GAP = 8;
-function layoutRows(lanes, memoryDevices, members = {}, unfolded = /* @__PURE__ */ new Set()) {
+function layoutRows(lanes, memoryDevices, members, unfolded) {
   const rows = [];
   let y = 4;
   for (const group of groups(lanes)) {
@@ -375,12 +456,15 @@ function layoutRows(lanes, memoryDevices, members = {}, unfolded = /* @__PURE__ 
     for (const rank of ranks) {
       if (rows.length) y += GAP;
       const common = { device, rank, copy: rank !== device, label: `GPU ${rank}`, multiplicity, unfolded: ranks.length > 1 };
-      const put = (row, height) => {
-        rows.push({ ...common, ...row, y, height });
+      for (const [i, { stream, index }] of group.entries()) {
+        const height = stream === "compute" ? COMPUTE : SLIM;
+        rows.push({ ...common, type: "lane", lane: index, stream, first: i === 0, y, height });
         y += height + 2;
-      };
-      group.forEach(({ stream, index }, i) => put({ type: "lane", lane: index, stream, first: i === 0 }, HEIGHT[stream] ?? SLIM));
-      if (memoryDevices.has(device)) put({ type: "memory", stream: "memory", first: false }, HEIGHT.memory);
+      }
+      if (memoryDevices.has(device)) {
+        rows.push({ ...common, type: "memory", stream: "memory", first: false, y, height: MEMORY });
+        y += MEMORY + 2;
+      }
     }
   }
   return { rows, height: y + 4 };
@@ -389,7 +473,7 @@ function groups(lanes) {
   const found = [];
   lanes.forEach((lane, index) => {
     if (!index || lanes[index - 1].device !== lane.device) found.push([]);
-    found.at(-1).push({ ...lane, index });
+    found[found.length - 1].push({ ...lane, index });
   });
   return found;
 }
@@ -453,18 +537,25 @@ function createToolbar(view, kinds) {
   return {
     element,
     search,
+    /** @param {Set<number>} present kinds */
     show(present) {
       chips.forEach((chip, kind) => {
         chip.hidden = !present.has(kind);
       });
     },
+    /** @param {number} kind */
     press(kind) {
       chips.forEach((chip, index) => chip.setAttribute("aria-pressed", String(index === kind)));
     },
+    /**
+     * @param {boolean} on
+     * @param {boolean} available
+     */
     critical(on, available) {
       critical.setAttribute("aria-pressed", String(on));
       critical.hidden = !available;
     },
+    /** @param {string} text */
     found(text) {
       found.textContent = text;
     }
@@ -522,7 +613,8 @@ function listen(canvas, view) {
     if (drag.measure) view.measure(viewport.time(drag.x), viewport.time(event.offsetX));
     else {
       const by = (event.offsetX - drag.x) / (viewport.width - viewport.left) * (drag.to - drag.from);
-      view.move(() => viewport.set(drag.from - by, drag.to - by));
+      const [from, to] = [drag.from - by, drag.to - by];
+      view.move(() => viewport.set(from, to));
       view.scroll(drag.y - event.offsetY);
       drag.y = event.offsetY;
     }
@@ -536,11 +628,16 @@ function listen(canvas, view) {
 }
 
 // proteus_widgets/static/timeline/paint.js
+function contextOf(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser draws no canvas");
+  return context;
+}
 var HATCHES = { "/": [[0, 6, 6, 0], [-1, 1, 1, -1], [5, 7, 7, 5]], "\\": [[0, 0, 6, 6], [-1, 5, 1, 7], [5, -1, 7, 1]], "-": [[0, 3, 6, 3]], "|": [[3, 0, 3, 6]] };
 function hatch(ctx, sign, colour, ratio) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6 * ratio;
-  const pen = tile.getContext("2d");
+  const pen = contextOf(tile);
   pen.scale(ratio, ratio);
   pen.strokeStyle = colour;
   pen.lineWidth = 1.1;
@@ -551,7 +648,7 @@ function hatch(ctx, sign, colour, ratio) {
   }
   pen.stroke();
   const pattern = ctx.createPattern(tile, "repeat");
-  pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+  pattern?.setTransform(new DOMMatrix().scale(1 / ratio));
   return pattern;
 }
 function fillBoxes(ctx, lists, colours, alpha) {
@@ -564,10 +661,11 @@ function fillBoxes(ctx, lists, colours, alpha) {
 }
 function fillHatches(ctx, lists, hatches) {
   lists.forEach((list, kind) => {
-    if (!hatches[kind]) return;
+    const pattern = hatches[kind];
+    if (!pattern) return;
     ctx.beginPath();
     for (let i = 0; i < list.length; i += 4) if (list[i + 2] >= 5) ctx.rect(list[i], list[i + 1], list[i + 2], list[i + 3]);
-    ctx.fillStyle = hatches[kind];
+    ctx.fillStyle = pattern;
     ctx.fill();
   });
 }
@@ -766,6 +864,10 @@ var HELP = "W and S zoom, A and D pan, arrow keys step through spans and rows, F
 var DIMMED = 0.16;
 var CURSOR_MS = 50;
 var TimelineView = class {
+  /**
+   * @param {Model<TimelineTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
     this.el = el;
@@ -774,13 +876,15 @@ var TimelineView = class {
     this.boxes = new Boxes(this.kinds.length);
     this.frame = null;
     this.rows = { rows: [], height: 0 };
+    this.rowOfLane = /* @__PURE__ */ new Map();
     this.tracks = /* @__PURE__ */ new Map();
+    this.emphasis = null;
     this.only = -1;
     this.query = "";
     this.range = null;
     this.critical = false;
     this.unfolded = /* @__PURE__ */ new Set();
-    this.cursor = { pointer: null, held: null, told: null };
+    this.cursor = noCursor();
     this.requested = 0;
     this.needed = "";
     this.asked = null;
@@ -792,64 +896,73 @@ var TimelineView = class {
     el.append(this.toolbar.element, stage, this.live, help);
     this.tip = createTip(stage);
     this.stage = stage;
-    this.ctx = this.canvas.getContext("2d");
+    this.ctx = contextOf(this.canvas);
+    this.telling = void 0;
+    this.tellingCursor = void 0;
     listen(this.canvas, this);
   }
   // -- what came from the kernel
   load() {
     const data = this.model.get("data");
-    if (!data?.start) return;
-    if (data.show !== this.frame?.show) this.cursor = { pointer: null, held: null, told: null };
+    if (!data.start) return;
+    if (data.show !== this.frame?.show) this.cursor = noCursor();
     this.frame = new Frame(data);
     this.asked = null;
-    this.tracks = new Map((data.memory ?? []).map((track) => [track.device, { ...track, time: column(track.time, Float64Array), live: column(track.live, Float64Array) }]));
-    this.arrange();
+    this.tracks = new Map(data.memory.map((track) => [track.device, { ...track, time: column(track.time, Float64Array), live: column(track.live, Float64Array) }]));
+    this.arrange(this.frame);
     this.viewport.setExtent(Math.max(data.makespan_s, this.model.get("extent_s")));
     this.toolbar.show(new Set(data.kinds_present));
     this.toolbar.critical(this.critical, data.has_critical);
     this.light();
   }
-  arrange() {
-    this.rows = layoutRows(this.frame.lanes, this.tracks, this.members, this.unfolded);
-    this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane" && !row.copy).map((row) => [row.lane, row]));
+  /** @param {Frame} frame */
+  arrange(frame) {
+    this.rows = layoutRows(frame.lanes, this.tracks, this.members, this.unfolded);
+    this.rowOfLane = new Map(this.rows.rows.filter((row) => row.type === "lane").filter((row) => !row.copy).map((row) => [row.lane, row]));
     this.viewport.scroll(0, this.rows.height);
     probe(this.model.get("probe"), { rows: this.rows.rows.length });
+  }
+  /** The selected span as the kernel sees it, or null. */
+  get span() {
+    const span = this.model.get("span");
+    return "lane" in span ? span : null;
   }
   get members() {
     return this.model.get("data").members ?? {};
   }
-  // Show all ranks that a device stands for, or only the device again.
+  /**
+   * Show all ranks that a device stands for, or only the device again.
+   * @param {number} device
+   */
   unfold(device) {
     const ranks = this.members[device];
-    if (!ranks) return;
+    if (!ranks || !this.frame) return;
     const folds = this.unfolded.delete(device);
     if (!folds) this.unfolded.add(device);
-    this.arrange();
+    this.arrange(this.frame);
     this.moved();
     this.live.textContent = folds ? `GPU ${device} stands for ${ranks.length} ranks again` : `GPU ${device} and the ${ranks.length - 1} ranks with the same times: ${ranges(ranks)}`;
   }
   unfoldSelected() {
-    const span = this.model.get("span");
-    this.unfold(span?.id >= 0 ? this.frame.lanes[span.lane].device : this.frame?.lanes[0].device);
+    if (this.frame) this.unfold(this.frame.lanes[this.span?.lane ?? 0].device);
   }
   light() {
     if (!this.frame) return;
-    const lit = this.model.get("lit") ?? {};
+    const lit = this.model.get("lit");
     const names = this.query ? this.frame.names.map((name) => name.toLowerCase().includes(this.query)) : null;
     const kinds = this.only >= 0 ? this.kinds.map((_, kind) => kind === this.only) : null;
-    const masks = names || kinds ? { names, kinds } : { nodes: column(lit.nodes, Uint8Array), patterns: column(lit.patterns, Uint8Array) };
+    const masks = names || kinds ? { names, kinds } : { nodes: columnOrNull(lit.nodes, Uint8Array), patterns: columnOrNull(lit.patterns, Uint8Array) };
     this.emphasis = this.frame.emphasis(masks);
     this.announce();
     this.ask();
   }
   announce() {
-    const span = this.model.get("span");
-    this.live.textContent = span?.text ?? "";
+    this.live.textContent = this.span?.text ?? "";
   }
   reveal() {
-    const span = this.model.get("span");
-    if (span?.id === this.asked) this.asked = null;
-    if (this.frame && span?.id >= 0) this.viewport.reveal(this.rowOfLane.get(span.lane), span.start_s, span.start_s + span.duration_s);
+    const { span } = this;
+    if ((span?.id ?? -1) === this.asked) this.asked = null;
+    if (this.frame && span) this.viewport.reveal(this.rowOfLane.get(span.lane), span.start_s, span.start_s + span.duration_s);
     this.announce();
     this.moved();
   }
@@ -887,37 +1000,45 @@ var TimelineView = class {
     const times = ticks(viewport.from, viewport.to, viewport.width - viewport.left);
     paintGrid(ctx, viewport, theme, times);
     boxes.clear();
-    ctx.fillStyle = hatch(ctx, "/", theme.line, ratio);
+    ctx.fillStyle = hatch(ctx, "/", theme.line, ratio) ?? theme.line;
     for (const row of shown) {
       if (row.type !== "lane") continue;
-      if (row.stream === "compute") this.paintIdle(row);
+      if (row.stream === "compute") this.paintIdle(row, frame);
       boxes.addLane(frame, row, viewport, this.emphasis, this.critical);
     }
     const colours = kinds.map((kind) => kind.colour);
-    const hatches = kinds.map((kind) => kind.hatch ? hatch(ctx, kind.hatch, kind.ink + "66", ratio) : null);
+    const hatches = kinds.map((kind) => kind.hatch ? hatch(ctx, kind.hatch, `${kind.ink}66`, ratio) : null);
     fillBoxes(ctx, boxes.dim, colours, DIMMED);
     fillBoxes(ctx, boxes.bright, colours, 1);
     fillHatches(ctx, boxes.bright, hatches);
-    for (const row of shown) if (row.type === "memory") paintMemory(ctx, row, this.tracks.get(row.device), viewport, theme, kinds[0].colour);
+    for (const row of shown) {
+      const track = row.type === "memory" && this.tracks.get(row.device);
+      if (track) paintMemory(ctx, row, track, viewport, theme, kinds[0].colour);
+    }
     writeLabels(ctx, frame, boxes.labels, kinds, this.emphasis, theme.family);
     if (this.critical) strokeBoxes(ctx, boxes.critical, theme.text);
     this.paintSelected(theme);
-    paintArrows(ctx, this.model.get("span")?.arrows ?? [], this.rowOfLane, viewport, theme);
+    paintArrows(ctx, this.span?.arrows ?? [], this.rowOfLane, viewport, theme);
     paintGutter(ctx, shown, viewport, theme);
     paintAxis(ctx, viewport, theme, times);
     paintCursor(ctx, this.cursor.pointer ?? this.cursor.held, viewport, theme);
     if (this.range) paintMeasure(ctx, this.range, viewport, theme);
     probe(this.model.get("probe"), { draw_ms: performance.now() - begun, drawn: boxes.drawn, n: frame.length, total: frame.total, rev: frame.rev, show: frame.show, lod: frame.lod, from: viewport.from, to: viewport.to });
   }
-  paintIdle(row) {
-    const { viewport, ctx, frame } = this;
+  /**
+   * @param {Row} row
+   * @param {Frame} frame
+   */
+  paintIdle(row, frame) {
+    const { viewport, ctx } = this;
     const x1 = Math.min(viewport.width, viewport.x(frame.makespan));
     const y = viewport.axis + row.y - viewport.top;
     ctx.fillRect(viewport.left, y, x1 - viewport.left, row.height);
   }
+  /** @param {Theme} theme */
   paintSelected(theme) {
-    const span = this.model.get("span");
-    const row = span?.id >= 0 && this.rowOfLane.get(span.lane);
+    const { span } = this;
+    const row = span && this.rowOfLane.get(span.lane);
     if (!row) return;
     const { viewport, ctx } = this;
     const x = Math.max(viewport.x(span.start_s), viewport.left);
@@ -932,6 +1053,7 @@ var TimelineView = class {
     ctx.strokeRect(x - 1, y - 1, width + 2, row.height + 2);
   }
   // -- moving
+  /** @param {() => void} change */
   move(change) {
     if (!this.frame) return;
     change();
@@ -945,39 +1067,45 @@ var TimelineView = class {
     this.telling = setTimeout(() => {
       if (!this.frame) return;
       const view = [viewport.from, viewport.to];
-      if (this.model.get("view")?.join() !== view.join()) {
+      if (this.model.get("view").join() !== view.join()) {
         this.model.set("view", view);
         this.model.save_changes();
       }
-      if (this.frame.lod) this.need();
+      if (this.frame.lod) this.need(this.frame);
     }, 40);
   }
   // Another view of the same step moved: follow it.
   follow() {
-    const [from, to] = this.model.get("view") ?? [];
+    const [from, to] = this.model.get("view");
     const { viewport } = this;
-    if (!this.frame || from === void 0 || from === viewport.from && to === viewport.to) return;
+    if (!this.frame || from === void 0 || to === void 0 || from === viewport.from && to === viewport.to) return;
     viewport.set(from, to);
     this.ask();
-    if (this.frame.lod) this.need();
+    if (this.frame.lod) this.need(this.frame);
   }
-  need() {
+  /** @param {Frame} frame */
+  need(frame) {
     const { viewport } = this;
     const half = (viewport.to - viewport.from) / 2;
     const lanes = visibleRows(this.rows.rows, viewport.top - 120, viewport.top + viewport.height + 120).filter((row) => row.type === "lane");
     if (!lanes.length) return;
     const window2 = { from_s: viewport.from - half, to_s: viewport.to + half, first_lane: Math.min(...lanes.map((row) => row.lane)), last_lane: Math.max(...lanes.map((row) => row.lane)) + 1, pixels: Math.round((viewport.width - viewport.left) * 2) };
-    const needed = JSON.stringify([this.frame.show, window2]);
+    const needed = JSON.stringify([frame.show, window2]);
     if (needed === this.needed) return;
     this.needed = needed;
     this.model.send({ type: "need", ...window2 });
   }
+  /** @param {number} by */
   scroll(by) {
     const moved = this.viewport.scroll(by, this.rows.height);
     if (moved) this.moved();
     return moved;
   }
   // -- selecting
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   hit(x, y) {
     const { viewport, frame } = this;
     if (!frame || x < viewport.left || y < viewport.axis) return null;
@@ -986,19 +1114,28 @@ var TimelineView = class {
     const span = row.type === "lane" ? frame.at(row.lane, viewport.time(x), 2 / viewport.scale) : -1;
     return { row, span };
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   hover(x, y) {
     const { viewport, frame } = this;
     const time = viewport.time(x);
     this.point(frame && x >= viewport.left && time >= 0 && time <= frame.makespan ? time : null);
     const hit = this.hit(x, y);
-    const lines = hit ? this.describe(hit, time) : this.describeGutter(x, y);
+    const lines = frame && hit ? this.describe(hit, time, frame) : this.describeGutter(x, y);
     if (lines) this.tip.show(lines, x, y);
     else this.tip.hide();
   }
-  describe({ row, span }, time) {
-    const { frame } = this;
+  /**
+   * @param {{ row: Row, span: number }} hit
+   * @param {number} time
+   * @param {Frame} frame
+   */
+  describe({ row, span }, time, frame) {
     if (row.type === "memory") {
       const track = this.tracks.get(row.device);
+      if (!track) return null;
       const i = track.time.findLastIndex((value) => value <= time);
       return [`${bytes(track.live[Math.max(i, 0)])} in use`, `capacity ${bytes(track.capacity)}`, `at ${seconds(time)}`];
     }
@@ -1008,16 +1145,27 @@ var TimelineView = class {
     const copies = row.multiplicity > 1 && !row.unfolded ? ` · stands for ${row.multiplicity} ranks` : "";
     return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`, shared];
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   describeGutter(x, y) {
     const row = this.gutterRow(x, y);
     const ranks = row && this.members[row.device];
     return ranks ? [`${ranks.length} ranks with the same times`, `GPU ${ranges(ranks)}`, `click to ${row.unfolded ? "fold" : "unfold"}`] : null;
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   gutterRow(x, y) {
     const { viewport } = this;
     return this.frame && x >= 0 && x < viewport.left && y >= viewport.axis ? rowAt(this.rows.rows, y - viewport.axis + viewport.top) : null;
   }
-  // The time under the pointer (or the one that is held): the kernel shows the links as they are used then.
+  /**
+   * The time under the pointer (or the one that is held): the kernel shows the links as they are used then.
+   * @param {number | null} time
+   */
   point(time) {
     if (time === this.cursor.pointer) return;
     this.cursor.pointer = time;
@@ -1025,9 +1173,8 @@ var TimelineView = class {
     this.tell();
   }
   hold() {
-    const span = this.model.get("span");
-    const { cursor, viewport } = this;
-    const time = span?.id >= 0 ? span.start_s + span.duration_s / 2 : (viewport.from + viewport.to) / 2;
+    const { cursor, span, viewport } = this;
+    const time = span ? span.start_s + span.duration_s / 2 : (viewport.from + viewport.to) / 2;
     cursor.held = cursor.held === time ? null : time;
     this.live.textContent = cursor.held === null ? "link use over the step" : `link use at ${seconds(time)}`;
     this.ask();
@@ -1036,33 +1183,42 @@ var TimelineView = class {
   tell() {
     const { cursor } = this;
     this.tellingCursor ||= setTimeout(() => {
-      this.tellingCursor = 0;
+      this.tellingCursor = void 0;
       const time = cursor.pointer ?? cursor.held;
       if (cursor !== this.cursor || time === cursor.told) return;
       cursor.told = time;
       this.model.send({ type: "cursor", at_s: time });
     }, CURSOR_MS);
   }
-  // Keys may come faster than the kernel answers: the next step goes on from what was asked for last.
+  /**
+   * Keys may come faster than the kernel answers: the next step goes on from what was asked for last.
+   * @param {number} id
+   */
   select(id) {
     this.asked = id;
     this.model.send({ type: "select", what: "span", id });
   }
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   pick(x, y) {
     const row = this.gutterRow(x, y);
     if (row) return this.unfold(row.device);
     const hit = this.hit(x, y);
-    this.select(hit && hit.span >= 0 ? this.frame.idOf(hit.span) : -1);
+    this.select(this.frame && hit && hit.span >= 0 ? this.frame.idOf(hit.span) : -1);
   }
   get selected() {
-    return this.asked ?? this.model.get("span")?.id ?? -1;
+    return this.asked ?? this.span?.id ?? -1;
   }
+  /** @param {number} by */
   step(by) {
     if (!this.frame) return;
     const row = this.frame.rowOf(this.selected);
     const next = row < 0 ? 0 : Math.max(0, Math.min(row + by, this.frame.length - 1));
     this.select(this.frame.idOf(next));
   }
+  /** @param {number} by */
   stepLane(by) {
     const { frame } = this;
     if (!frame) return;
@@ -1075,19 +1231,23 @@ var TimelineView = class {
     }
   }
   focusSelected() {
-    const span = this.model.get("span");
-    if (!(span?.id >= 0)) return;
+    const { span } = this;
+    if (!span) return;
     const margin = Math.max(span.duration_s * 3, this.viewport.extent * 1e-6);
     this.move(() => this.viewport.set(span.start_s - margin, span.start_s + span.duration_s + margin));
   }
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   measure(from, to) {
     this.range = [from, to];
     this.live.textContent = `${seconds(Math.abs(to - from))} from ${seconds(Math.min(from, to))}`;
     this.ask();
   }
   measureSelected() {
-    const span = this.model.get("span");
-    if (span?.id >= 0) this.measure(span.start_s, span.start_s + span.duration_s);
+    const { span } = this;
+    if (span) this.measure(span.start_s, span.start_s + span.duration_s);
   }
   clear() {
     this.range = null;
@@ -1103,6 +1263,7 @@ var TimelineView = class {
     this.model.send({ type: "critical", on: this.critical });
     this.ask();
   }
+  /** @param {number} kind */
   filter(kind) {
     this.only = this.only === kind ? -1 : kind;
     this.toolbar.press(this.only);
@@ -1111,12 +1272,14 @@ var TimelineView = class {
   focusSearch() {
     this.toolbar.search.focus();
   }
+  /** @param {string} text */
   search(text) {
     this.query = text.trim().toLowerCase();
     this.light();
     const count = this.query && this.emphasis ? this.emphasis.reduce((sum, lit) => sum + lit, 0) : 0;
     this.toolbar.found(this.query ? `${count.toLocaleString("en")} found` : "");
   }
+  /** @param {number} by */
   nextMatch(by) {
     const { emphasis, frame } = this;
     if (!frame || !emphasis) return;
@@ -1127,6 +1290,9 @@ var TimelineView = class {
     }
   }
 };
+function noCursor() {
+  return { pointer: null, held: null, told: null };
+}
 function render({ model, el }) {
   prepare(el, "timeline");
   const view = new TimelineView(model, el);

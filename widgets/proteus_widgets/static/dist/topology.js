@@ -3,8 +3,8 @@ var SVG = "http://www.w3.org/2000/svg";
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === void 0 || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== void 0));
   return node;
@@ -21,20 +21,29 @@ function prepare(el, name) {
   el.addEventListener("keydown", (event) => sessionKey(event, el), true);
 }
 function sessionKey(event, el) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || elementOf(event).matches("input")) return;
   const key = event.key.toLowerCase();
-  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const name = key === "y" || key === "z" && event.shiftKey ? "redo" : key === "z" ? "undo" : "";
   const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
-  if (!button) return;
+  if (!(button instanceof HTMLElement)) return;
   button.click();
   taken(event);
+}
+function elementOf(event) {
+  return (
+    /** @type {HTMLElement} */
+    event.target
+  );
 }
 function taken(event) {
   event.preventDefault();
   event.stopPropagation();
 }
 function watch(model, handlers) {
-  const entries = Object.entries(handlers);
+  const entries = (
+    /** @type {[string, () => void][]} */
+    Object.entries(handlers)
+  );
   for (const [name, handler] of entries) model.on(`change:${name}`, handler);
   return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
 }
@@ -42,7 +51,7 @@ function watch(model, handlers) {
 // proteus_widgets/static/common/format.js
 function scaled(value, steps, digits) {
   const size = Math.abs(value);
-  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps.at(-1);
+  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps[steps.length - 1];
   return `${Number((value / factor).toPrecision(digits))} ${unit}`;
 }
 var BYTES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
@@ -61,8 +70,17 @@ function createTip(parent) {
   const box = h("div", { class: "pt-tip", hidden: true });
   parent.append(box);
   return {
+    /**
+     * @param {(string | false | null | undefined)[]} lines
+     * @param {number} x
+     * @param {number} y
+     */
     show(lines, x, y) {
-      box.replaceChildren(...lines.filter(Boolean).map((line, i) => {
+      const shown = (
+        /** @type {string[]} */
+        lines.filter(Boolean)
+      );
+      box.replaceChildren(...shown.map((line, i) => {
         const row = h(i ? "div" : "strong");
         row.textContent = line;
         return row;
@@ -91,6 +109,10 @@ function rampColour(use) {
 
 // proteus_widgets/static/topology/topology.js
 var TopologyView = class {
+  /**
+   * @param {Model<TopologyTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
     this.el = el;
@@ -100,10 +122,14 @@ var TopologyView = class {
     el.append(this.title, this.stage, this.info);
     this.tip = createTip(el);
     this.current = 0;
+    this.picture = null;
+    this.lines = [];
+    this.cells = [];
+    this.gpus = [];
   }
   load() {
     const picture = this.model.get("picture");
-    if (!picture?.nodes) return;
+    if (!picture.nodes) return;
     this.picture = picture;
     const root = svg("svg", { viewBox: `-6 -6 ${picture.width + 12} ${picture.height + 12}`, role: "group", "aria-label": "Cluster topology" });
     root.style.maxWidth = `${(picture.width + 12) * 1.25}px`;
@@ -112,7 +138,7 @@ var TopologyView = class {
     const nodes = svg("g");
     this.lines = picture.edges.map((edge, index) => this.edge(edge, index, lines));
     this.cells = picture.hosts.flatMap((host) => this.host(host, boxes));
-    this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter(Boolean);
+    this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter((box) => box.device >= 0);
     root.append(boxes, lines, nodes);
     root.addEventListener("keydown", (event) => this.key(event));
     this.stage.replaceChildren(root);
@@ -121,6 +147,11 @@ var TopologyView = class {
     this.paint();
     this.light();
   }
+  /**
+   * @param {PictureEdge} edge
+   * @param {number} index
+   * @param {SVGElement} parent
+   */
   edge(edge, index, parent) {
     const line = svg("path", { d: edge.path, class: "pt-link", tabindex: -1, role: "button", "data-kind": edge.kind });
     const target = svg("path", { d: edge.path, class: "pt-link-target", "data-edge": index });
@@ -136,6 +167,10 @@ var TopologyView = class {
     parent.append(line, target);
     return { line, edge };
   }
+  /**
+   * @param {PictureHost} host
+   * @param {SVGElement} parent
+   */
   host(host, parent) {
     const group = svg("g", { class: host.cells.length ? "pt-host pt-tile" : "pt-host" });
     const label = svg("text", { x: host.x + 8, y: host.y + 13 });
@@ -162,6 +197,10 @@ var TopologyView = class {
     parent.append(group);
     return cells;
   }
+  /**
+   * @param {PictureNode} node
+   * @param {SVGElement} parent
+   */
   node(node, parent) {
     const group = svg("g", { class: `pt-node pt-node-${node.kind}` });
     const rect = svg("rect", { x: node.x - node.width / 2, y: node.y - node.height / 2, width: node.width, height: node.height, rx: node.kind === "gpu" ? 4 : 9 });
@@ -175,14 +214,17 @@ var TopologyView = class {
     });
     group.addEventListener("pointerleave", () => this.tip.hide());
     parent.append(group);
-    return node.device >= 0 ? { rect, device: node.device } : null;
+    return { rect, device: node.device };
   }
+  /** @param {number} index */
   use(index) {
     return this.model.get("use")[index] ?? [];
   }
+  /** @param {number} index */
   most(index) {
     return Math.max(0, ...this.use(index));
   }
+  /** @param {number} index */
   describe(index) {
     const { edge } = this.lines[index];
     const [a, b] = edge.ends;
@@ -192,23 +234,23 @@ var TopologyView = class {
     return [`${a} – ${b}`, capacity, ...edge.links.map((_, i) => `${i ? "←" : "→"} ${percent(use[i] ?? 0)} used`)];
   }
   paint() {
-    this.lines?.forEach(({ line, edge }, index) => {
+    this.lines.forEach(({ line, edge }, index) => {
       const use = this.most(index);
       line.style.stroke = use > 5e-4 ? rampColour(use) : "";
-      line.style.strokeWidth = 1.2 + 4 * Math.min(1, use);
+      line.style.strokeWidth = String(1.2 + 4 * Math.min(1, use));
       line.setAttribute("aria-label", `${edge.ends.join(" to ")}, ${edge.kind}, ${percent(use)} used`);
     });
     const busy = this.model.get("busy");
-    for (const { rect, device } of [...this.cells ?? [], ...this.gpus ?? []]) {
+    for (const { rect, device } of [...this.cells, ...this.gpus]) {
       const share = busy[device];
       rect.style.setProperty("--busy", share === void 0 ? "0%" : `${Math.round(6 + 74 * share)}%`);
     }
     this.title.replaceChildren(h("span", { class: "pt-title" }, "Topology"), h("span", { class: "pt-ramp-label" }, this.model.get("caption")), ramp());
-    probe("topology", { edges: this.lines?.length ?? 0 });
+    probe("topology", { edges: this.lines.length });
   }
   light() {
     const lit = new Set(this.model.get("lit"));
-    this.lines?.forEach(({ line, edge }) => {
+    this.lines.forEach(({ line, edge }) => {
       const on = edge.links.some((link) => lit.has(link));
       line.classList.toggle("pt-lit", on);
       line.classList.toggle("pt-dim", lit.size > 0 && !on);
@@ -223,6 +265,7 @@ var TopologyView = class {
     if (!info.length) this.info.textContent = this.picture?.note ?? "";
     probe("topology", { lit: [...lit] });
   }
+  /** @param {number} index */
   select(index) {
     const { edge } = this.lines[index];
     const use = this.use(index);
@@ -230,10 +273,11 @@ var TopologyView = class {
     const at = order.indexOf(this.model.get("selected"));
     this.model.send({ type: "select", what: "link", id: order[at + 1] ?? -1 });
   }
+  /** @param {KeyboardEvent} event */
   key(event) {
-    if (!event.target.classList.contains("pt-link")) return;
-    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
-    if (event.key in steps) this.focus(this.current + steps[event.key]);
+    if (!elementOf(event).classList.contains("pt-link")) return;
+    if (event.key === "ArrowRight" || event.key === "ArrowDown") this.focus(this.current + 1);
+    else if (event.key === "ArrowLeft" || event.key === "ArrowUp") this.focus(this.current - 1);
     else if (event.key === "Home") this.focus(0);
     else if (event.key === "End") this.focus(this.lines.length - 1);
     else if (event.key === "Enter" || event.key === " ") this.select(this.current);
@@ -241,6 +285,7 @@ var TopologyView = class {
     else return;
     taken(event);
   }
+  /** @param {number} index */
   focus(index) {
     const next = this.lines[(index + this.lines.length) % this.lines.length];
     this.lines[this.current].line.setAttribute("tabindex", "-1");

@@ -2,8 +2,8 @@
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === void 0 || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== void 0));
   return node;
@@ -19,13 +19,19 @@ function prepare(el, name) {
   el.addEventListener("keydown", (event) => sessionKey(event, el), true);
 }
 function sessionKey(event, el) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || elementOf(event).matches("input")) return;
   const key = event.key.toLowerCase();
-  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const name = key === "y" || key === "z" && event.shiftKey ? "redo" : key === "z" ? "undo" : "";
   const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
-  if (!button) return;
+  if (!(button instanceof HTMLElement)) return;
   button.click();
   taken(event);
+}
+function elementOf(event) {
+  return (
+    /** @type {HTMLElement} */
+    event.target
+  );
 }
 function taken(event) {
   event.preventDefault();
@@ -34,7 +40,10 @@ function taken(event) {
 var uniqueIds = 0;
 var uniqueId = (stem) => `pt-${stem}-${uniqueIds++}`;
 function watch(model, handlers) {
-  const entries = Object.entries(handlers);
+  const entries = (
+    /** @type {[string, () => void][]} */
+    Object.entries(handlers)
+  );
   for (const [name, handler] of entries) model.on(`change:${name}`, handler);
   return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
 }
@@ -66,38 +75,42 @@ function createInspector(edit, back) {
     select.addEventListener("change", () => edit(editor.field, editor.options[select.selectedIndex].value));
     return select;
   }
-  function entry(editor) {
-    const input = h("input", { "aria-label": editor.label, value: editor.value, spellcheck: "false", placeholder: editor.placeholder });
-    input.addEventListener("change", () => edit(editor.field, input.value));
-    return input;
-  }
   return {
     element,
-    focus: () => fields.querySelector("select, input, button")?.focus(),
+    focus: () => fields.querySelector("select")?.focus(),
+    /**
+     * @param {TreeRow[]} rows
+     * @param {Editor[]} editors
+     */
     show(rows, editors) {
       const row = rows[0];
-      const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+      const focused = element.contains(document.activeElement) ? document.activeElement?.getAttribute("aria-label") : null;
       element.hidden = !row;
       if (!row) return;
       const name = (one) => one.path || one.label;
       title.textContent = rows.length > 1 ? `${rows.length} nodes: ${rows.map(name).join(", ")}` : name(row);
       facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "as its parent says";
       if (rows.length > 1) facts.textContent = editors.length ? "an edit is made to all of them" : "they have no field in common";
-      fields.replaceChildren(...editors.map((editor) => {
-        const label = h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), editor.options ? choice(editor) : entry(editor));
-        return label;
-      }));
-      if (focused) [...fields.querySelectorAll("select, input")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
+      fields.replaceChildren(...editors.map((editor) => h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), choice(editor))));
+      if (focused) [...fields.querySelectorAll("select")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
     }
   };
 }
 
 // proteus_widgets/static/tree/tree.js
 var TreeView = class {
+  /**
+   * @param {Model<TreeTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
+    this.rows = [];
+    this.children = [];
     this.open = /* @__PURE__ */ new Set();
     this.current = 0;
+    this.anchor = -1;
+    this.editNext = false;
     this.items = /* @__PURE__ */ new Map();
     this.stem = uniqueId("row");
     this.list = h("ul", { role: "tree", "aria-label": "Strategy tree", "aria-multiselectable": "true", class: "pt-tree-list" });
@@ -119,11 +132,11 @@ var TreeView = class {
     if (!rows.length) return;
     const focused = this.list.contains(document.activeElement);
     const key = (row) => row && `${row.kind} ${row.path || row.label.split(" · ")[0]}`;
-    const current = key(this.rows?.[this.current]);
-    const wasOpen = new Map(this.rows?.map((row) => [key(row), this.open.has(row.id)]));
+    const current = key(this.rows[this.current]);
+    const wasOpen = new Map(this.rows.map((row) => [key(row), this.open.has(row.id)]));
     this.rows = rows;
-    this.children = new Map(rows.map((row) => [row.id, []]));
-    rows.forEach((row) => this.children.get(row.parent)?.push(row.id));
+    this.children = rows.map(() => []);
+    rows.forEach((row) => this.children[row.parent]?.push(row.id));
     this.open = new Set(rows.filter((row) => wasOpen.get(key(row)) ?? (row.kind === "model" || row.kind === "stage")).map((row) => row.id));
     this.open.add(0);
     this.current = Math.max(0, rows.findIndex((row) => key(row) === current));
@@ -139,9 +152,15 @@ var TreeView = class {
     this.list.scrollTop = top;
     this.find(this.search.value);
   }
+  /**
+   * @param {number} id
+   * @param {number} level
+   * @param {number} size
+   * @param {number} position
+   */
   item(id, level, size, position) {
     const row = this.rows[id];
-    const kids = this.children.get(id);
+    const kids = this.children[id];
     const label = h("span", { class: "pt-label", id: `${this.stem}-${id}` }, row.label);
     const line = h(
       "div",
@@ -167,18 +186,27 @@ var TreeView = class {
     }
     return li;
   }
-  // Children are only built once their parent opens: a tree of thousands of rows costs what it shows.
+  /**
+   * Children are only built once their parent opens: a tree of thousands of rows costs what it shows.
+   * @param {HTMLElement} group
+   * @param {number} id
+   * @param {number} level
+   */
   fill(group, id, level) {
-    const kids = this.children.get(id);
+    const kids = this.children[id];
     group.replaceChildren(...kids.map((kid, i) => this.item(kid, level + 1, kids.length, i + 1)));
   }
+  /** @param {number} id */
   toggle(id, open = !this.open.has(id)) {
     const li = this.items.get(id);
     if (!li?.hasAttribute("aria-expanded")) return;
     if (open) this.open.add(id);
     else this.open.delete(id);
     li.setAttribute("aria-expanded", String(open));
-    const group = li.querySelector(":scope > ul");
+    const group = (
+      /** @type {HTMLElement} */
+      li.querySelector(":scope > ul")
+    );
     if (open && !group.childElementCount) {
       this.fill(group, id, Number(li.getAttribute("aria-level")));
       this.mark(false);
@@ -190,11 +218,12 @@ var TreeView = class {
       const li = this.items.get(id);
       if (!li || li.hidden) return;
       out.push(this.rows[id]);
-      if (this.open.has(id)) this.children.get(id).forEach(walk);
+      if (this.open.has(id)) this.children[id].forEach(walk);
     };
     walk(0);
     return out;
   }
+  /** @param {number} id */
   focus(id) {
     const li = this.items.get(id);
     if (!li) return;
@@ -202,24 +231,27 @@ var TreeView = class {
     this.current = id;
     li.setAttribute("tabindex", "0");
     li.focus({ preventScroll: true });
-    li.querySelector(".pt-row").scrollIntoView({ block: "nearest" });
+    rowOf(li).scrollIntoView({ block: "nearest" });
   }
   // The selected rows: what was picked last comes first, its editors are shown.
   picked() {
     return [this.model.get("selected"), ...this.model.get("others") ?? []].filter((id) => id >= 0 && this.rows[id]);
   }
+  /** @param {number} id */
   select(id) {
     this.focus(id);
     this.anchor = id;
     const alone = this.picked().length === 1 && this.picked()[0] === id;
     this.send(alone ? [] : [id]);
   }
+  /** @param {number} id */
   add(id) {
     this.focus(id);
     this.anchor = id;
     const picked = this.picked();
     this.send(picked.includes(id) ? picked.filter((other) => other !== id) : [id, ...picked]);
   }
+  /** @param {number} id */
   extend(id) {
     const shown = this.visible().map((row) => row.id);
     this.anchor = shown.includes(this.anchor) ? this.anchor : this.current;
@@ -227,26 +259,32 @@ var TreeView = class {
     this.focus(id);
     this.send([id, ...shown.slice(from, to + 1).filter((other) => other !== id)]);
   }
+  /** @param {number[]} picked */
   send([id = -1, ...others]) {
     this.model.send({ type: "select", what: "node", id, others });
   }
+  /**
+   * @param {string} field
+   * @param {Value} value
+   */
   edit(field, value) {
     const paths = this.picked().map((id) => this.rows[id].path);
     if (paths.length) this.model.send({ type: "edit", paths, field, value });
   }
+  /** @param {MouseEvent} event */
   click(event) {
-    const li = event.target.closest("[role=treeitem]");
-    if (!li) return;
-    const id = Number(li.dataset.id);
-    if (event.target.classList.contains("pt-twist")) this.toggle(id);
+    const target = elementOf(event);
+    const id = idAt(target);
+    if (id < 0) return;
+    if (target.classList.contains("pt-twist")) this.toggle(id);
     else if (event.shiftKey) this.extend(id);
     else if (event.ctrlKey || event.metaKey) this.add(id);
     else this.select(id);
   }
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const li = event.target.closest("[role=treeitem]");
-    if (!li || event.altKey) return;
-    const id = Number(li.dataset.id);
+    const id = idAt(elementOf(event));
+    if (id < 0 || event.altKey) return;
     if (event.ctrlKey || event.metaKey) {
       if (event.key !== " ") return;
       this.add(id);
@@ -254,8 +292,8 @@ var TreeView = class {
     }
     const shown = this.visible().map((row) => row.id);
     const at = shown.indexOf(id);
-    const kids = this.children.get(id);
-    const next = { ArrowDown: shown[at + 1], ArrowUp: shown[at - 1] }[event.key];
+    const kids = this.children[id];
+    const next = event.key === "ArrowDown" ? shown[at + 1] : event.key === "ArrowUp" ? shown[at - 1] : void 0;
     if (event.shiftKey && next !== void 0) {
       this.extend(next);
       return taken(event);
@@ -271,16 +309,18 @@ var TreeView = class {
         this.focus(shown[0]);
         break;
       case "End":
-        this.focus(shown.at(-1));
+        this.focus(shown[shown.length - 1]);
         break;
       case "ArrowRight":
-        this.open.has(id) ? this.focus(kids[0]) : this.toggle(id, true);
+        if (this.open.has(id)) this.focus(kids[0]);
+        else this.toggle(id, true);
         break;
       case "ArrowLeft":
-        this.open.has(id) && kids.length ? this.toggle(id, false) : this.focus(this.rows[id].parent);
+        if (this.open.has(id) && kids.length) this.toggle(id, false);
+        else this.focus(this.rows[id].parent);
         break;
       case "*":
-        this.children.get(this.rows[id].parent)?.forEach((kid) => this.toggle(kid, true));
+        this.children[this.rows[id].parent]?.forEach((kid) => this.toggle(kid, true));
         break;
       case " ":
         this.select(id);
@@ -301,6 +341,11 @@ var TreeView = class {
     }
     taken(event);
   }
+  /**
+   * @param {string} letter
+   * @param {number[]} shown ids
+   * @param {number} at
+   */
   typeAhead(letter, shown, at) {
     if (letter.length !== 1 || !/\S/.test(letter)) return false;
     const order = [...shown.slice(at + 1), ...shown.slice(0, at + 1)];
@@ -308,7 +353,10 @@ var TreeView = class {
     if (found !== void 0) this.focus(found);
     return true;
   }
-  // Show only the rows whose path contains the text, and what leads to them.
+  /**
+   * Show only the rows whose path contains the text, and what leads to them.
+   * @param {string} text
+   */
   find(text) {
     const query = text.trim().toLowerCase();
     const keep = /* @__PURE__ */ new Set();
@@ -333,12 +381,12 @@ var TreeView = class {
     const picked = new Set(this.picked());
     this.items.forEach((li2, id) => li2.setAttribute("aria-selected", String(picked.has(id))));
     const li = this.items.get(selected);
-    if (li && move) scrollWithin(this.list, li.querySelector(".pt-row"));
+    if (li && move) scrollWithin(this.list, rowOf(li));
     this.inspect();
     probe("tree", { selected, picked: [...picked] });
   }
   inspect() {
-    if (this.rows) this.inspector.show(this.picked().map((id) => this.rows[id]), this.model.get("editors"));
+    if (this.rows.length) this.inspector.show(this.picked().map((id) => this.rows[id]), this.model.get("editors"));
   }
   editors() {
     const selected = this.model.get("selected");
@@ -351,6 +399,16 @@ var TreeView = class {
     this.status.classList.toggle("pt-error", this.model.get("failed"));
   }
 };
+function rowOf(item) {
+  return (
+    /** @type {HTMLElement} */
+    item.querySelector(".pt-row")
+  );
+}
+function idAt(element) {
+  const item = element.closest("[role=treeitem]");
+  return item instanceof HTMLElement ? Number(item.dataset.id) : -1;
+}
 function scrollWithin(box, node) {
   const [outer, inner] = [box.getBoundingClientRect(), node.getBoundingClientRect()];
   if (inner.top < outer.top) box.scrollTop -= outer.top - inner.top;
@@ -361,7 +419,9 @@ function render({ model, el }) {
   const view = new TreeView(model, el);
   const unwatch = watch(model, {
     rows: () => view.load(),
-    shares: () => view.rows && view.build(),
+    shares: () => {
+      if (view.rows.length) view.build();
+    },
     selected: () => view.mark(),
     others: () => view.mark(),
     editors: () => view.editors(),

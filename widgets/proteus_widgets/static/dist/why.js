@@ -2,8 +2,8 @@
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === void 0 || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null && child !== void 0));
   return node;
@@ -19,20 +19,29 @@ function prepare(el, name) {
   el.addEventListener("keydown", (event) => sessionKey(event, el), true);
 }
 function sessionKey(event, el) {
-  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches("input")) return;
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || elementOf(event).matches("input")) return;
   const key = event.key.toLowerCase();
-  const name = { z: event.shiftKey ? "redo" : "undo", y: "redo" }[key];
+  const name = key === "y" || key === "z" && event.shiftKey ? "redo" : key === "z" ? "undo" : "";
   const button = name && el.closest(".pt-workbench")?.querySelector(`.pt-headline [data-action="${name}"]`);
-  if (!button) return;
+  if (!(button instanceof HTMLElement)) return;
   button.click();
   taken(event);
+}
+function elementOf(event) {
+  return (
+    /** @type {HTMLElement} */
+    event.target
+  );
 }
 function taken(event) {
   event.preventDefault();
   event.stopPropagation();
 }
 function watch(model, handlers) {
-  const entries = Object.entries(handlers);
+  const entries = (
+    /** @type {[string, () => void][]} */
+    Object.entries(handlers)
+  );
   for (const [name, handler] of entries) model.on(`change:${name}`, handler);
   return () => entries.forEach(([name, handler]) => model.off(`change:${name}`, handler));
 }
@@ -40,7 +49,7 @@ function watch(model, handlers) {
 // proteus_widgets/static/common/format.js
 function scaled(value, steps, digits) {
   const size = Math.abs(value);
-  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps.at(-1);
+  const [factor, unit] = steps.find(([limit]) => size >= limit) ?? steps[steps.length - 1];
   return `${Number((value / factor).toPrecision(digits))} ${unit}`;
 }
 var SECONDS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
