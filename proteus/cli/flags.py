@@ -32,7 +32,7 @@ CHOICES = {
     "lora_base": "frozen weights beside adapters: exact or nf4 (QLoRA)",
     "precision": "compute precision: fp32, tf32, fp16, bf16, fp8, fp8-rowwise or nvfp4",
     "optimizer": "optimizer: sgd or adam",
-    "profile": "framework profile: megatron, torch-eager, ...",
+    "framework": "what runs it: megatron-core, nemo@24.07, ddp, ... or a YAML file",
 }
 NODES = {
     "lora_targets": "products with adapters: attention.qkv, mlp, ...; all of the layers when not given",

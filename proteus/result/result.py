@@ -264,7 +264,8 @@ class Result:
         """What was filled in where the user said nothing, and which curves stood in for others."""
         training = self.tree.training
         found = [
-            f"precision {training.precision}, optimizer {training.optimizer}, framework profile {training.profile}",
+            f"precision {training.precision}, optimizer {training.optimizer}, framework {training.framework.text}",
+            *self.graph.notes,
             *map(str, self.graph.borrowed),
             *self.cluster.warnings,
             *training.assumed,

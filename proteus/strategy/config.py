@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from proteus import frameworks
 from proteus.errors import StrategyError
+from proteus.frameworks import Framework
 from proteus.mesh import Mesh
 
 TensorRole = Literal["parameter", "gradient", "optimizer", "activation"]
@@ -177,8 +179,8 @@ class Training:
         The optimizer of a rank waits for no other (its norm of gradients is
         checked afterwards), so each begins the next step when it has ended
         its own (post-validation, arXiv 2401.10241 section 4).
-    profile
-        Name of a framework profile (``costs.profile``).
+    framework
+        What runs it: kernels, buckets, waits.
     """
 
     micro_batch: int = 1
@@ -189,7 +191,7 @@ class Training:
     overlap_gradients: bool = True
     overlap_parameters: bool = False
     overlap_steps: bool = False
-    profile: str = "megatron"
+    framework: Framework = field(default_factory=frameworks.load)
     assumed: tuple[str, ...] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
@@ -202,6 +204,8 @@ def plain(value: Any) -> Any:
     """A dataclass of this module as plain dicts and lists, Nones left out."""
     if isinstance(value, Mesh):
         return dict(value.axes)
+    if isinstance(value, Framework):
+        return value.text
     if hasattr(value, "__dataclass_fields__"):
         items = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
         return {name: item for name, item in items.items() if item is not None and item != []}

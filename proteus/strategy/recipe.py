@@ -17,7 +17,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from proteus import frameworks
+from proteus.costs import precision as precisions
 from proteus.errors import StrategyError, unknown
+from proteus.frameworks import Framework
 from proteus.identity import Same
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Lora, Model, Op, Role
@@ -72,7 +75,7 @@ def parallelize(
     bucket_bytes: float | None = None,
     overlap_gradients: bool = True,
     overlap_steps: bool = False,
-    profile: str = "megatron",
+    framework: str | Framework | None = None,
     offload: Iterable[str] = (),
     pad_vocab: int | None = None,
     lora: int | None = None,
@@ -203,6 +206,11 @@ def parallelize(
     if ep > 1:
         partition["experts"] = among_experts(axes, "expert")
 
+    runs = framework if isinstance(framework, Framework) else frameworks.load(framework or frameworks.DEFAULT)
+    facts = {"precision": precision, "experts": num_experts(model) > 0, "lora": model.lora is not None}
+    if pp > 1:
+        facts["virtual_stages"] = virtual_stages
+    runs = runs.given(**{**facts, **dict(runs.facts)})  # what its text says of the run is the user's word
     new = tree.on(model).with_mesh(Mesh((("pp", pp), *stage_mesh.axes)), stages)
     new = new.with_schedule(name=schedule, virtual_stages=virtual_stages, max_in_flight=max_in_flight)
     training = Training(
@@ -212,11 +220,12 @@ def parallelize(
         optimizer=optimizer,
         overlap_gradients=overlap_gradients,
         overlap_steps=overlap_steps,
-        profile=profile,
+        framework=runs,
         assumed=tuple(assumed),
     )
-    if bucket_bytes is not None:
-        training = replace(training, bucket_bytes=bucket_bytes)
+    if bucket_bytes is None:
+        bucket_bytes = runs.bucket_size_bytes(precisions.kept_by(runs, precision).grad_bytes, dp * cp)
+    training = replace(training, bucket_bytes=bucket_bytes)
     new = new.with_training(**{name: getattr(training, name) for name in Training.__dataclass_fields__})
     state_axes = tuple(name for name in copy_axes(stage_mesh) if name == "shard" or not shard)
     memory: dict[str, Memory] = {

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
+from proteus import frameworks
 from proteus.errors import StrategyError, context
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
@@ -343,7 +344,11 @@ class StrategyTree:
         ]
 
     def with_training(self, **changes: Any) -> StrategyTree:
-        """Change batch sizes, precision, optimizer or framework profile."""
+        """Change batch sizes, precision, optimizer or framework (a value, or its text)."""
+        if isinstance(changes.get("framework"), str):
+            changes["framework"] = frameworks.load(changes["framework"])
+        elif "precision" in changes and "framework" not in changes:
+            changes["framework"] = self.training.framework.given(precision=changes["precision"])
         return self._with(training=replace(self.training, **changes))
 
     def with_schedule(self, **changes: Any) -> StrategyTree:
