@@ -341,7 +341,8 @@ class Framework:
     def given(self, **facts: object) -> Framework:
         """The framework as it runs what is said: precision, compile, cuda_graphs, experts, lora, pure, virtual_stages.
 
-        None says nothing.  ``virtual_stages`` is of a pipeline; a run without one does not say it.
+        None says nothing.  What none of its rules asks for is not kept.
+        ``virtual_stages`` is of a pipeline; a run without one does not say it.
 
         Raises
         ------
@@ -354,6 +355,8 @@ class Framework:
         """
         said = {name: value for name, value in facts.items() if value is not None}
         made = {**dict(self.facts), **checked("fact of a framework's rules", FACTS, said)}
+        asked = {name for rule in self.definition.rules for name, _ in rule.conditions}
+        made = {name: value for name, value in made.items() if name in asked}
         return build(self.definition, self.version, tuple(sorted(made.items())), self.changes)
 
     def on(self, gpu: Gpu) -> OnGpu:
