@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from proteus.calibration import calibrated
 from proteus.cluster import Cluster, clusters
-from proteus.cluster.gpu import Gpu
 from proteus.errors import (
     InputError,
     ModelError,
@@ -28,6 +27,7 @@ from proteus.errors import (
     needs_extra,
 )
 from proteus.frameworks import Framework
+from proteus.hardware import Gpu
 from proteus.mesh import Mesh
 from proteus.model import zoo as models
 from proteus.model.graph import Lora, Model

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from proteus.cli.output import print_json
 
 if TYPE_CHECKING:
-    from proteus.cluster.gpu import Gpu
+    from proteus.hardware import Gpu
 
 #: what is known of one named thing
 Row = dict[str, Any]
@@ -106,9 +106,9 @@ def clusters() -> list[Row]:
 
 def load_gpus() -> list[Gpu]:
     """Every GPU of the catalogue."""
-    from proteus.cluster import gpus
+    from proteus import hardware
 
-    return [gpus.load(name) for name in gpus.names()]
+    return [hardware.load(name) for name in hardware.names()]
 
 
 def gpus() -> list[Row]:
@@ -129,18 +129,18 @@ def gpus() -> list[Row]:
 
 
 def framework(name: str) -> Row:
-    """The title, the versions and the defaults of a framework."""
-    from proteus.costs import profile
+    """The title, the versions that its rules tell apart, and the defaults of a framework."""
+    from proteus import frameworks as catalogue
 
-    loaded = profile.load(name)
-    return {"title": name, "versions": [], "defaults": {"attention": loaded.attention, "optimizer": loaded.optimizer}}
+    loaded = catalogue.load(name)
+    return {"title": loaded.title, "versions": list(loaded.versions), "defaults": dict(loaded.defaults)}
 
 
 def frameworks() -> list[Row]:
     """Every framework."""
-    from proteus.costs import profile
+    from proteus import frameworks as catalogue
 
-    return [{"name": name, **framework(name)} for name in profile.names()]
+    return [{"name": name, **framework(name)} for name in catalogue.names()]
 
 
 def schedules() -> list[Row]:
