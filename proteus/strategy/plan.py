@@ -91,6 +91,9 @@ class FrameworkKind:
         return value if isinstance(value, str) else value.text
 
 
+FRAMEWORK = FrameworkKind()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """How a model is trained on many devices, in the words of the field.
@@ -210,12 +213,12 @@ class Plan:
     optimizer: str | None = _spec(Choice(lambda: OPTIMIZERS, "optimizer"), "adam", "optimizer", group="numerics")
 
     framework: str | Framework | None = _spec(
-        FrameworkKind(), DEFAULT, "training framework: its kernels, runtime, memory and defaults",
+        FRAMEWORK, DEFAULT, "training framework: its kernels, runtime, memory and defaults",
         group="software",
     )  # fmt: skip
     attention: str | None = _spec(
-        Choice(lambda: FRAMEWORK_KINDS["attention"].choices, "attention kernel"), None, "attention kernel; the framework's unless "
-        "given", group="software",
+        Choice(lambda: FRAMEWORK_KINDS["attention"].choices, "attention kernel"), None,
+        "attention kernel; the framework's unless given", group="software",
     )  # fmt: skip
     compile: bool | None = _spec(Switch(), None, "the model is compiled (torch.compile); as the framework does unless "
         "given", group="software")  # fmt: skip
