@@ -212,7 +212,7 @@ class Plan:
     )
     optimizer: str | None = _spec(Choice(lambda: OPTIMIZERS, "optimizer"), "adam", "optimizer", group="numerics")
 
-    framework: str | Framework | None = _spec(
+    framework: str | Framework | None = _spec(  # noqa: RUF009  # it is a field, as all others are
         FRAMEWORK, DEFAULT, "training framework: its kernels, runtime, memory and defaults",
         group="software",
     )  # fmt: skip
