@@ -13,6 +13,10 @@ Two forms of file::
     memory_MiB: 65536
 
 Human units stand here and nowhere else: MiB, GBps (1e9 B/s), Gbps, TFLOPS, W.
+Figures of a sheet are dense peaks, links one direction, memory as the driver
+reports it.  A source "vendor specification" alone means the vendor's data
+sheet, not checked against a second source; so are memory_MiB, num_sms,
+pci_devices (the PCI ID list) and archs everywhere.
 ``docs/how-to/add-a-gpu.md`` goes through every key.
 """
 
@@ -121,7 +125,7 @@ def read_chip(values: Any, where: str) -> ChipFile:
         clock=_clock(top.section("clock")),
         overlap=_overlap(top.section("overlap")) if "overlap" in top else DEFAULT_OVERLAP,
         curves=_curves(top.section("curves")),
-        source=top.text("source", " "),
+        source=top.text("source") if "source" in top else "",
     )
     boards = tuple(_board(board, section) for board, section in top.section("boards").sections())
     top.done()
@@ -320,7 +324,7 @@ def to_yaml(gpu: Gpu) -> str:
         "comm": dict(zip(COMM_CLASSES, map(list, chip.overlap.comm), strict=True)),
         "source": chip.overlap.source,
     }
-    if chip.source.strip():
+    if chip.source:
         body["source"] = chip.source
     body["boards"] = {gpu.name: _board_values(gpu)}
     body["curves"] = curves_values(chip.curves)
