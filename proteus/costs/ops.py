@@ -20,10 +20,10 @@ from proteus.costs.curves import VECTOR, Curve
 from proteus.costs.gemm import gemm_time_s
 from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
 from proteus.costs.memory import memory_time_s
-from proteus.costs.profile import Profile
 from proteus.costs.residuals import Spread
 from proteus.costs.work import SERIAL, Access, Family, Work
 from proteus.errors import InputError, unknown
+from proteus.frameworks import Framework
 from proteus.hardware import Gpu
 from proteus.hardware.curves import GemmCurve
 from proteus.units import DTYPE_BYTES
@@ -66,7 +66,7 @@ class Calibration:
     overlap
         Measured slow-downs of a kernel and a collective side by side.
     launch_s, op_s
-        Host time per launch and per op [s]; None keeps the framework profile's.
+        Host time per launch and per op [s]; None keeps the framework's.
     network, host
         Factors on the times of collectives and of the host.
     """
@@ -97,11 +97,13 @@ class Calibration:
         """Whether the host's launches were measured here."""
         return self.launch_s is not None and self.op_s is not None
 
-    def on_host(self, profile: Profile) -> Profile:
-        """The framework profile with the host times measured here."""
-        launch_s = profile.launch_s if self.launch_s is None else self.launch_s
-        op_s = profile.op_s if self.op_s is None else self.op_s
-        return profile.but(launch_s=launch_s * self.host, op_s=op_s * self.host, expert_s=profile.expert_s * self.host)
+    def on_host(self, framework: Framework) -> Framework:
+        """The framework with the host times measured here."""
+        launch_s = framework.launch_s if self.launch_s is None else self.launch_s
+        op_s = framework.op_s if self.op_s is None else self.op_s
+        return framework.but(
+            launch_s=launch_s * self.host, op_s=op_s * self.host, expert_s=framework.expert_s * self.host
+        )
 
 
 #: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps

@@ -81,7 +81,7 @@ def _optimizer_s(step: OptimizerStep, clock: Clock) -> float:
 
 
 def optimizer(parameters: Iterable[Tensor], habits: Habits) -> torch.optim.Optimizer:
-    """PyTorch's optimizer of that name, in the implementation that the framework profile names."""
+    """PyTorch's optimizer of that name, in the implementation that the framework runs."""
     fused, foreach = habits.optimizer_kind == "fused", habits.optimizer_kind == "foreach"
     if habits.optimizer.startswith("adam"):
         return torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=fused, foreach=foreach)

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, Never
 
+from proteus import frameworks
 from proteus.errors import StrategyError, context, unknown
 from proteus.frameworks import Framework
 from proteus.identity import Keyed
@@ -417,9 +418,9 @@ class StrategyTree:
         return NodeConfig(
             partition=cut,
             memory=memory,
-            recompute=recompute,  # type: ignore[arg-type]
-            exchange=exchange,  # type: ignore[arg-type]
-            frozen=frozen,  # type: ignore[arg-type]
+            recompute=recompute,
+            exchange=exchange,
+            frozen=frozen,
         )
 
     def unset(self, selector: str) -> StrategyTree:
@@ -475,14 +476,22 @@ class StrategyTree:
         ]
 
     def with_training(self, **changes: Any) -> StrategyTree:
-        """Change batch sizes, precision, optimizer, framework or how gradients are reduced."""
+        """Change batch sizes, precision, optimizer, framework (a value, or its text) or how gradients are reduced."""
         known = [f.name for f in fields(Training)]
         for name in changes:
             if name not in known:
                 raise StrategyError(unknown("field of training", name, known))
         if self.plan is not None:
             return self.change(**changes)
+        if isinstance(changes.get("framework"), str):
+            changes["framework"] = frameworks.load(changes["framework"])
+        elif "precision" in changes and "framework" not in changes:
+            changes["framework"] = self.training.framework.given(precision=changes["precision"])
         return self._with(training=replace(self.training, **changes))
+
+    def in_framework(self, framework: Framework) -> StrategyTree:
+        """The same configs carried out by another framework, whose defaults are not asked: a what-if."""
+        return self._with(training=replace(self.training, framework=framework))
 
     def with_schedule(self, **changes: Any) -> StrategyTree:
         """Change the pipeline schedule: its `name`, `virtual_stages`, `max_in_flight`, or its `grid`."""

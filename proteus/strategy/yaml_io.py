@@ -30,6 +30,7 @@ from typing import Any
 
 import yaml
 
+from proteus import frameworks
 from proteus.errors import InputError, context, unknown
 from proteus.mesh import Mesh
 from proteus.model import zoo
@@ -290,6 +291,9 @@ class _Reader:
                 raise self.fail(at, f"expected text, found {item!r}")
             elif kind.startswith("tuple"):
                 item = self.names(item, at)
+            elif kind == "Framework":
+                with context(self.where(at)):
+                    item = frameworks.load(self.text(item, at))
             found[key] = item
         return found
 

@@ -39,8 +39,8 @@ FIELDS = (
 class Controls(anywidget.AnyWidget):
     """Control panel; see ``docs/views/controls.md``."""
 
-    _esm = module("panels/controls.js")
-    _css = style("panels")
+    _esm = module("controls")
+    _css = style("controls")
 
     fields = t.List(t.Dict()).tag(sync=True)
     rev = t.Int(0).tag(sync=True)

@@ -1,16 +1,33 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
 import { probe } from "../common/probe.js";
+/** @import { ControlsTraits, Field, Model, RenderProps } from "../types" */
+/**
+ * What a field is drawn with.
+ * @typedef {object} Entry
+ * @property {HTMLInputElement | HTMLSelectElement} input
+ * @property {Field} field
+ * @property {string} [key] the options that it shows
+ * @property {boolean} [typing]
+ */
 
 // Native selects and inputs: every keyboard and screen reader knows them. Impossible values stay
 // visible, greyed, with their reason; one message goes out per change.
 
 class ControlsView {
+  /**
+   * @param {Model<ControlsTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
     this.body = h("div", { class: "pt-controls-body", role: "group", "aria-label": "Strategy" });
     this.hint = h("div", { class: "pt-hint", "aria-live": "polite" });
     el.append(this.body, this.hint);
+    /** @type {Map<string, Entry>} */
     this.inputs = new Map();
+    this.names = "";
   }
 
   load() {
@@ -22,26 +39,37 @@ class ControlsView {
     probe("controls", { values: Object.fromEntries(fields.map((field) => [field.name, field.value])) });
   }
 
+  /** @param {string} name */
+  entry(name) {
+    return /** @type {Entry} */ (this.inputs.get(name));
+  }
+
+  /** @param {Field[]} fields */
   build(fields) {
     this.inputs.clear();
+    /** @type {Map<string, HTMLElement>} */
     const groups = new Map();
     for (const field of fields) {
-      if (!groups.has(field.group)) groups.set(field.group, h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group)));
+      const group = groups.get(field.group) ?? h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
+      groups.set(field.group, group);
       const input = field.options ? h("select") : h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
       input.name = field.name;
       if (field.narrow) input.classList.add("pt-narrow");
-      input.addEventListener("input", () => { this.inputs.get(field.name).typing = true; });
-      input.addEventListener("blur", () => { this.inputs.get(field.name).typing = false; });
+      /** @type {Entry} */
+      const entry = { input, field };
+      input.addEventListener("input", () => { entry.typing = true; });
+      input.addEventListener("blur", () => { entry.typing = false; });
       input.addEventListener("change", () => this.send(field.name));
       input.addEventListener("keydown", (event) => event.stopPropagation());
-      groups.get(field.group).append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
-      this.inputs.set(field.name, { input });
+      group.append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
+      this.inputs.set(field.name, entry);
     }
     this.body.replaceChildren(...groups.values());
   }
 
+  /** @param {Field} field */
   update(field) {
-    const entry = this.inputs.get(field.name);
+    const entry = this.entry(field.name);
     entry.field = field;
     const { input } = entry;
     const key = JSON.stringify(field.options);
@@ -53,20 +81,21 @@ class ControlsView {
         return item;
       }));
     }
-    if (field.options) {
+    if (field.options && input instanceof HTMLSelectElement) {
       input.selectedIndex = field.options.findIndex((option) => option.value === field.value);
       const chosen = field.options[input.selectedIndex];
       const barred = field.options.filter((option) => option.reason);
       input.title = [field.tip, barred.length ? `not possible: ${barred.map((option) => `${option.label} (${option.reason})`).join("; ")}` : ""].filter(Boolean).join("\n");
       input.classList.toggle("pt-error", Boolean(chosen?.reason));
-    } else if (!entry.typing) input.value = field.value; // menus that come later do not take a number from under its typist
+    } else if (!entry.typing) input.value = String(field.value); // menus that come later do not take a number from under its typist
   }
 
+  /** @param {string} name */
   send(name) {
-    const entry = this.inputs.get(name);
+    const entry = this.entry(name);
     const { input, field } = entry;
     entry.typing = false;
-    const value = field.options ? field.options[input.selectedIndex]?.value : Number(input.value);
+    const value = input instanceof HTMLSelectElement ? field.options?.[input.selectedIndex]?.value : Number(input.value);
     if (value === undefined || Number.isNaN(value)) return;
     this.model.send({ type: "set", name, value });
   }
@@ -77,6 +106,7 @@ class ControlsView {
   }
 }
 
+/** @param {RenderProps<ControlsTraits>} props */
 function render({ model, el }) {
   prepare(el, "controls");
   const view = new ControlsView(model, el);

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from proteus import frameworks
 from proteus.cluster import Cluster
-from proteus.costs import profile as profiles
+from proteus.costs import precision as precisions
 from proteus.errors import InputError, ProteusError, StrategyError, unknown
+from proteus.frameworks import Framework
 from proteus.model.graph import Model
 from proteus.search.bounds import guessed_time, least_memory, least_time
 from proteus.search.found import Found, Search
@@ -24,7 +26,7 @@ from proteus.units import format_bytes
 if TYPE_CHECKING:
     from concurrent.futures import Future  # slow to import, and only a search needs it
 
-#: schedules looked at unless others are named: what Megatron-LM runs
+#: schedules looked at unless others are named: the usual ones
 USUAL_SCHEDULES = ("1f1b", "interleaved")
 #: simulations of a search unless told otherwise
 USUAL_BUDGET = 256
@@ -46,7 +48,7 @@ def search(
     top: int = 10,
     schedules: Sequence[str] = USUAL_SCHEDULES,
     precision: str = "bf16",
-    profile: str = "megatron",
+    framework: str | Framework = frameworks.DEFAULT,
     budget: int = USUAL_BUDGET,
     workers: int = 1,
     dask: str | None = None,
@@ -62,7 +64,7 @@ def search(
         How many to keep.
     schedules
         Pipeline schedules to try.
-    precision, profile
+    precision, framework
         As in ``parallelize``.
     budget
         Most shapes to simulate, the most promising first.
@@ -91,12 +93,13 @@ def search(
     for name in schedules:
         if name not in SCHEDULES:
             raise StrategyError(unknown("schedule", name, SCHEDULES))
-    profiles.load(profile).precision(precision)  # an unknown name is an error here, not a strategy that does not fit
+    chosen = frameworks.load(framework) if isinstance(framework, str) else framework
+    precisions.kept_by(chosen, precision)  # an unknown name is an error here, not a strategy that does not fit
     if top < 1 or budget < 1:
         raise StrategyError(f"top={top}, budget={budget}; both are at least 1")
     every = shapes(model, cluster, global_batch, tuple(schedules))
     every.sort(key=lambda s: guessed_time(model, cluster, s, precision))
-    state = _State(model, cluster, precision, profile, top)
+    state = _State(model, cluster, precision, chosen, top)
     with _pool(workers, dask) as (pool, width):
         _run(state, every[:budget], pool, width, progress)
     if not state.best:
@@ -119,8 +122,8 @@ def search(
 class _State:
     """The best so far, as a heap whose first is the slowest kept."""
 
-    def __init__(self, model: Model, cluster: Cluster, precision: str, profile: str, top: int) -> None:
-        self.model, self.cluster, self.precision, self.profile, self.top = model, cluster, precision, profile, top
+    def __init__(self, model: Model, cluster: Cluster, precision: str, framework: Framework, top: int) -> None:
+        self.model, self.cluster, self.precision, self.framework, self.top = model, cluster, precision, framework, top
         self.best: list[tuple[float, int, Found]] = []
         self.num_done = self.num_pruned = self.num_simulated = 0
         self.least_bytes = float("inf")
@@ -166,7 +169,7 @@ def _run(
             if useful:
                 running.add(
                     pool.submit(
-                        try_shapes, state.model, state.cluster, useful, state.precision, state.profile, state.limit_s
+                        try_shapes, state.model, state.cluster, useful, state.precision, state.framework, state.limit_s
                     )
                 )
             if len(running) >= width:
@@ -182,22 +185,22 @@ def _run(
 
 
 def try_shapes(
-    model: Model, cluster: Cluster, batch: Iterable[Shape], precision: str, profile: str, limit_s: float
+    model: Model, cluster: Cluster, batch: Iterable[Shape], precision: str, framework: Framework, limit_s: float
 ) -> list[Answer]:
     """Simulate shapes, each with the first way to save memory that fits."""
-    return [_try(model, cluster, shape, precision, profile, limit_s) for shape in batch]
+    return [_try(model, cluster, shape, precision, framework, limit_s) for shape in batch]
 
 
-def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, profile: str, limit_s: float) -> Answer:
+def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework: Framework, limit_s: float) -> Answer:
     from proteus.simulate import simulate
 
     capacity = min(cluster.gpu(d).memory_bytes for d in (0, cluster.num_devices - 1))
     least, simulated = float("inf"), 0
     for saving in savings(shape):
-        settings = {**shape.settings(), **saving, "precision": precision, "profile": profile}
+        settings = {**shape.settings(), **saving, "precision": precision, "framework": framework}
         try:
             tree = StrategyTree(model).parallelize(**settings)
-            needed = least_memory(tree)
+            needed = least_memory(tree, cluster)
             least = min(least, needed)
             if needed > capacity:
                 continue
