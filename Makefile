@@ -24,11 +24,11 @@ help:
 
 setup: $(VENV)/.for-tests ;@:
 
-# What users need; no torch.
+# What users need, the workbench included; no torch.
 $(VENV)/.for-users: pyproject.toml
 	@PYTHON="$(PYTHON)" sh tools/make_venv.sh $(VENV)
 	@echo "Installing Proteus and JupyterLab into $(VENV) (about a minute) ..."
-	@$(PIP) install -e .
+	@$(PIP) install -e '.[lab]'
 	@touch $@
 
 $(VENV)/.for-tests: $(VENV)/.for-users constraints.txt

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from proteus.callable_module import make_callable
 from proteus.cluster import Cluster
+from proteus.errors import InputError
 from proteus.progress import Progress
 from proteus.strategy import StrategyTree
+from proteus.strategy.savings import is_auto, ways
 
 if TYPE_CHECKING:
     from proteus.costs.ops import Calibration
@@ -65,20 +69,59 @@ def simulate(
     >>> result.fits
     True
     """
+    for what, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
+        if not isinstance(value, kind):
+            raise InputError(f"{what}={value!r}; simulate() takes a {kind.__name__}")
+    if algorithm is not None and not isinstance(algorithm, str):
+        raise InputError(f"algorithm={algorithm!r}; it is a name such as 'ring' or 'tree'")
+    options = _Options(
+        fold=fold, sharing=sharing, overlap=overlap, algorithm=algorithm,
+        calibration=calibration if calibration is not None else cluster.calibration, progress=progress,
+    )  # fmt: skip
+    tree = tree.on_devices(cluster.num_devices)
+    return _with_least_recomputation(tree, cluster, options) if is_auto(tree) else _simulate(tree, cluster, options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    fold: bool
+    sharing: bool
+    overlap: bool
+    algorithm: str | None
+    calibration: Calibration | None
+    progress: Progress | None
+
+
+def _with_least_recomputation(tree: StrategyTree, cluster: Cluster, options: _Options) -> Result:
+    """The fastest of the ways to fit; where nothing fits, the one that needs least memory."""
+    plain = _simulate(tree.noting("recompute=auto: nothing is recomputed, it fits"), cluster, options)
+    if plain.fits:
+        return plain
+    fitting, last = [], plain
+    for way in ways(tree, with_offload=bool(cluster.gpu().c2c_Bps)):
+        for what, saving in way:
+            last = _simulate(saving.noting(f"recompute=auto: {what}"), cluster, options)
+            if last.fits:
+                fitting.append(last)
+                break
+    return min(fitting, key=lambda result: result.step_time_s, default=last)
+
+
+def _simulate(tree: StrategyTree, cluster: Cluster, options: _Options) -> Result:
     from proteus.compiler.compile import compile_tree  # these load numba, which takes a while
     from proteus.htae.engine import play
     from proteus.result.result import Result, Timings
 
+    progress = options.progress
     begin = time.perf_counter()
-    calibration = calibration if calibration is not None else cluster.calibration
     graph = compile_tree(
         tree,
         cluster,
-        fold=fold,
-        sharing=sharing,
-        overlap=overlap,
-        algorithm=algorithm,
-        calibration=calibration,
+        fold=options.fold,
+        sharing=options.sharing,
+        overlap=options.overlap,
+        algorithm=options.algorithm,
+        calibration=options.calibration,
         progress=progress,
     )
     compiled = time.perf_counter()
@@ -88,3 +131,6 @@ def simulate(
         compile_s=compiled - begin, simulate_s=done - compiled, tasks=graph.num_tasks, tasks_run=graph.tasks.num_tasks
     )
     return Result(graph, timeline, timings)
+
+
+make_callable(__name__, simulate)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from proteus.cli.flags import given_settings
 from proteus.errors import InputError
+from proteus.strategy.plan import Plan
 
 if TYPE_CHECKING:
     from proteus.cluster.cluster import Cluster
@@ -83,7 +84,9 @@ def load_tree(options: argparse.Namespace) -> StrategyTree:
 
     settings = given_settings(options)
     if options.tree is None:
-        return pt.StrategyTree(load_model(options)).parallelize(**settings)
+        return pt.StrategyTree(load_model(options)).parallelize(Plan.of(settings))
+    if options.model is not None:
+        settings.pop("seq", None)  # it says how long the samples of the model are that the file needs
     if settings:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in settings)
         raise InputError(f"--tree {options.tree} says the whole strategy; drop {flags}, or change the file")

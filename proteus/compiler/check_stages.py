@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from proteus.errors import StrategyError
 from proteus.strategy.config import Stage
-from proteus.strategy.schedules.plan import Plan
+from proteus.strategy.schedules.pipeline_plan import PipelinePlan
 from proteus.strategy.tree import StrategyTree
 
 
-def check_stages(tree: StrategyTree, schedule: Plan) -> None:
+def check_stages(tree: StrategyTree, schedule: PipelinePlan) -> None:
     """Raise unless the stages of a tree are those of its schedule, on devices of their own, without gaps.
 
     Raises

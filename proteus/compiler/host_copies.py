@@ -13,7 +13,7 @@ from proteus.compiler.plan_columns import StepWriter
 from proteus.compiler.rank_plan import HOST_ACTIVATIONS
 from proteus.compiler.tables import HOST_COPIES, ROOT, HostCopy, Tables
 from proteus.costs.precision import Precision
-from proteus.strategy.schedules.plan import B, F
+from proteus.strategy.schedules.pipeline_plan import B, F
 
 
 def there_and_back(

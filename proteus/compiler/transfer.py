@@ -21,7 +21,7 @@ from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.placement import Replicate, Shard
 from proteus.strategy.axes import named
-from proteus.strategy.schedules.plan import F
+from proteus.strategy.schedules.pipeline_plan import F
 from proteus.units import DTYPE_BYTES
 
 

@@ -13,7 +13,7 @@ from proteus.compiler.graph import Transfer
 from proteus.compiler.numbering import TaskIds
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.segments import PlayedRank
-from proteus.strategy.schedules.plan import B, F
+from proteus.strategy.schedules.pipeline_plan import B, F
 
 
 def edges(

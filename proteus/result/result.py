@@ -19,13 +19,16 @@ from proteus.htae.usage import Steps
 from proteus.model.graph import Model
 from proteus.progress import Progress
 from proteus.result.band import Band, step_time_band
+from proteus.result.headline import assumptions, headline, idle_warning
 from proteus.result.memory import MemorySteps, NodeMemory, memory_by_node, memory_over_time
 from proteus.result.metrics import DeviceTimes, DeviceUse, device_times, device_uses
 from proteus.result.path import CriticalPath, critical_path
 from proteus.result.spans import Spans
+from proteus.result.switches import open_switches
 from proteus.result.timeline import spans_of
 from proteus.result.windows import Windows, windows
 from proteus.strategy.frozen import training_flop
+from proteus.strategy.plan import DecidedPlan
 from proteus.strategy.tree import StrategyTree
 from proteus.units import format_bytes, format_seconds
 
@@ -95,7 +98,17 @@ class Result:
 
     @cached_property
     def step_time_band(self) -> Band:
-        """Where the measured step time would lie in four cases of five, and what is unsure of it."""
+        """Where the measured step time would lie in four cases of five, and what is unsure of it.
+
+        Where nobody named the framework, switches that matter are simulated
+        both ways, which takes a few more simulations; see :attr:`kernel_band`.
+        """
+        switches = open_switches(self)
+        return self.kernel_band.holding(switches, self.step_time_s) if switches else self.kernel_band
+
+    @cached_property
+    def kernel_band(self) -> Band:
+        """The band by the errors of kernels, collectives, host and whole steps alone."""
         return step_time_band(self.graph, self.timeline, self.windows)
 
     @property
@@ -262,21 +275,36 @@ class Result:
     @property
     def assumptions(self) -> list[str]:
         """What was filled in where the user said nothing, and which curves stood in for others."""
-        training = self.tree.training
-        found = [
-            f"precision {training.precision}, optimizer {training.optimizer}, framework profile {training.profile}",
-            *map(str, self.graph.borrowed),
-            *self.cluster.warnings,
-            *training.assumed,
-        ]
-        return found
+        return assumptions(self)
+
+    @property
+    def plan(self) -> DecidedPlan:
+        """Every field of the plan with its value and whose word it is: yours, the framework's or Proteus's."""
+        return self.tree.decided
+
+    @property
+    def idle_devices(self) -> int:
+        """Devices of the cluster that the strategy does not use."""
+        return self.cluster.num_devices - self.num_devices
+
+    @property
+    def headline(self) -> str:
+        """What was simulated, in one line."""
+        return headline(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The headline as plain values."""
         return {
+            "headline": self.headline,
+            "plan": self.plan.to_dict(),
+            "plan_origins": self.plan.origins(),
+            "idle_devices": self.idle_devices,
             "step_time_s": self.step_time_s,
             "step_time_low_s": self.step_time_band.low_s,
             "step_time_high_s": self.step_time_band.high_s,
+            "undecided": [
+                {"switch": s.name, "other": s.other, "step_time_s": s.step_time_s} for s in self.step_time_band.switches
+            ],
             "samples_per_s": self.samples_per_s,
             "tokens_per_s": self.tokens_per_s,
             "mfu": self.mfu,
@@ -339,6 +367,7 @@ class Result:
         return [
             ("strategy", f"{self.tree.mesh!r} {self.tree.schedule.name}"),
             ("cluster", repr(self.cluster)),
+            *([("WARNING", warning)] if (warning := idle_warning(self)) else []),
             ("step time", format_seconds(self.step_time_s)),
             ("likely", str(self.step_time_band)),
             ("throughput", f"{speed} · MFU {self.mfu:.1%}"),
@@ -348,19 +377,18 @@ class Result:
             ),
             ("bubble", f"{self.bubble_fraction:.1%}"),
             ("exposed", exposed),
+            *(("assumed", line) for line in self.assumptions if line != warning),
         ]
 
     def __repr__(self) -> str:
         rows = self.table()
         width = max(len(name) for name, _ in rows)
-        return "\n".join(
-            [f"{self.model.name} on {self.num_devices} devices", *(f"  {n:<{width}}  {v}" for n, v in rows)]
-        )
+        return "\n".join([self.headline, *(f"  {n:<{width}}  {v}" for n, v in rows)])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         import html
 
         del include, exclude
         cells = "".join(f"<tr><th>{html.escape(n)}</th><td>{html.escape(v)}</td></tr>" for n, v in self.table())
-        title = html.escape(f"{self.model.name} on {self.num_devices} devices")
+        title = html.escape(self.headline)
         return {"text/plain": repr(self), "text/html": f"<table><caption>{title}</caption>{cells}</table>"}

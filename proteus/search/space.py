@@ -22,7 +22,7 @@ from proteus.cluster import Cluster
 from proteus.errors import StrategyError
 from proteus.model.graph import Model
 from proteus.strategy.axes import folded
-from proteus.strategy.recipe import num_experts, possible_tensor_degrees, tensor_axes
+from proteus.strategy.degrees import num_experts, possible_tensor_degrees, tensor_axes
 
 #: fewer tokens than this on a context-parallel rank are slower than whole sequences: attention's kernels become small
 #: and keys and values are gathered for little work

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from proteus import frameworks
 from proteus.errors import StrategyError
+from proteus.frameworks import Framework
 from proteus.mesh import Mesh
 
 TensorRole = Literal["parameter", "gradient", "optimizer", "activation"]
@@ -39,6 +41,15 @@ class Memory:
 
     axes: tuple[str, ...] = ()
     offload: bool = False
+
+    def __post_init__(self) -> None:
+        said: object = self.axes
+        axes = (said,) if isinstance(said, str) else said
+        if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
+            raise StrategyError(f"axes={self.axes!r}; they are names of mesh axes, such as ('dp',)")
+        if not isinstance(self.offload, bool):
+            raise StrategyError(f"offload={self.offload!r}; it is True or False")
+        object.__setattr__(self, "axes", tuple(axes))
 
     def __repr__(self) -> str:
         text = f"S({'×'.join(self.axes)})" if self.axes else "R"
@@ -177,8 +188,8 @@ class Training:
         The optimizer of a rank waits for no other (its norm of gradients is
         checked afterwards), so each begins the next step when it has ended
         its own (post-validation, arXiv 2401.10241 section 4).
-    profile
-        Name of a framework profile (``costs.profile``).
+    framework
+        The training framework, as it is for this plan.
     """
 
     micro_batch: int = 1
@@ -189,8 +200,7 @@ class Training:
     overlap_gradients: bool = True
     overlap_parameters: bool = False
     overlap_steps: bool = False
-    profile: str = "megatron"
-    assumed: tuple[str, ...] = field(default_factory=tuple)
+    framework: Framework = field(default_factory=frameworks.load)
 
     def __post_init__(self) -> None:
         for name in ("micro_batch", "global_batch"):
@@ -202,6 +212,8 @@ def plain(value: Any) -> Any:
     """A dataclass of this module as plain dicts and lists, Nones left out."""
     if isinstance(value, Mesh):
         return dict(value.axes)
+    if isinstance(value, Framework):
+        return value.text
     if hasattr(value, "__dataclass_fields__"):
         items = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
         return {name: item for name, item in items.items() if item is not None and item != []}

@@ -1,7 +1,7 @@
-"""Recipes: the usual strategies, written as configs that a user could write.
+"""Recipes: from a plan to the configs that a user could have written.
 
-``parallelize`` fills the root of the tree and a few leaves, nothing else;
-every node can be overridden afterwards.
+A recipe fills the root of the tree and a few leaves, nothing else; every node
+can be overridden afterwards.
 
     batch    cut by dp
     seq      cut by cp everywhere, and by tp where sequence_parallel says so
@@ -11,325 +11,278 @@ every node can be overridden afterwards.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
-from proteus.errors import StrategyError, unknown
+from proteus import frameworks
+from proteus.costs import precision as precisions
+from proteus.errors import StrategyError, context
+from proteus.frameworks import Framework
 from proteus.identity import Same
 from proteus.mesh import Mesh
-from proteus.model.graph import Block, Lora, Model, Op, Role
+from proteus.model.graph import Block, Lora, Model, Op, OpKind, Role
 from proteus.model.lora import RANK, TRAINED, with_lora
-from proteus.strategy.axes import among_experts, copy_axes, folded, mesh_axes, named
-from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, Memory, Stage, Training
-from proteus.strategy.stages import split_chain
+from proteus.strategy.axes import among_experts, copy_axes, mesh_axes, named
+from proteus.strategy.config import TENSOR_ROLES, Memory, NodeConfig, ScheduleConfig, Stage, Training
+from proteus.strategy.degrees import (
+    TENSOR_DIMS,
+    check_batch,
+    check_context_degree,
+    check_expert_degrees,
+    check_tensor_degree,
+    cut_dims,
+    filled,
+    num_experts,
+    tensor_axes,
+)
+from proteus.strategy.plan import FILL, MAX, DecidedPlan, Plan, decide, specs
+from proteus.strategy.schedule import SCHEDULES, placement
+from proteus.strategy.select import check_selector
+from proteus.strategy.stages import CUTS, split_chain
 
-if TYPE_CHECKING:
-    from proteus.strategy.tree import StrategyTree
-
-#: dims that tensor parallelism cuts, in the order in which an op's first match wins
-TENSOR_DIMS = ("kv_heads", "heads", "ffn", "expert_ffn", "shared_ffn", "vocab")
-#: that of them which the experts' own tensor parallelism cuts
+#: that of the tensor dims which the experts' own tensor parallelism cuts
 EXPERT_DIM = "expert_ffn"
 #: Megatron-LM's make_vocab_size_divisible_by
 VOCAB_MULTIPLE = 128
-#: how context parallelism meets attention
-CONTEXTS = ("all_gather", "ring", "all_to_all")
-#: what ZeRO stage n cuts over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
+#: chunks per rank of the interleaved schedule that says no number, the fewest that it takes
+#: (torchtitan distributed/pipeline_parallel.py: two stages per rank for schedules of several)
+INTERLEAVED_CHUNKS = 2
+#: what ZeRO stage n shards over the data-parallel ranks (Rajbhandari et al. 2020, section 5)
 ZERO_ROLES: tuple[tuple[str, ...], ...] = (
     (),
     ("optimizer",),
     ("optimizer", "gradient"),
     ("optimizer", "gradient", "parameter"),
 )
+#: what `recompute_modules` names (Megatron-Core's recompute_modules layernorm, mlp_act, moe_act)
+_MODULES: dict[str, tuple[OpKind, ...]] = {
+    "norm": (OpKind.LAYER_NORM, OpKind.RMS_NORM),
+    "activation": (OpKind.ACTIVATION, OpKind.DROPOUT),
+}
+#: share of the GEMMs of a layer that torchtitan's per-op policy runs again: every second one
+#: (torchtitan distributed/activation_checkpoint.py, ``_get_custom_policy``)
+ALTERNATE = 2
 
 
-def parallelize(
-    tree: StrategyTree,
-    *,
-    dp: int = 1,
-    tp: int = 1,
-    pp: int = 1,
-    cp: int = 1,
-    ep: int = 1,
-    etp: int | None = None,
-    micro_batch: int = 1,
-    global_batch: int | None = None,
-    schedule: str = "1f1b",
-    virtual_stages: int = 1,
-    max_in_flight: int | None = None,
-    layers_per_stage: Sequence[int] | None = None,
-    zero: int = 0,
-    shard: int | None = None,
-    sequence_parallel: bool = False,
-    context: Literal["all_gather", "ring", "all_to_all"] = "all_gather",
-    recompute: str = "none",
-    recompute_layers: int | None = None,
-    precision: str = "bf16",
-    optimizer: str = "adam",
-    bucket_bytes: float | None = None,
-    overlap_gradients: bool = True,
-    overlap_steps: bool = False,
-    profile: str = "megatron",
-    offload: Iterable[str] = (),
-    pad_vocab: int | None = None,
-    lora: int | None = None,
-    lora_targets: Iterable[str] = (),
-    lora_dropout: float = 0.0,
-    lora_base: Literal["exact", "nf4"] = "exact",
-    freeze: Iterable[str] = (),
-) -> StrategyTree:
-    """A new tree with the configs of a usual recipe; configs set before are dropped.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What a plan stands for on one model.
 
     Parameters
     ----------
-    dp, tp, pp, cp, ep
-        Data, tensor, pipeline, context and expert degree.  The ranks number
-        dp × tp × pp × cp.
-    etp
-        Tensor degree of the experts; tp when not given.  Experts divide the
-        dp × cp × tp ranks of a stage anew, into copies × ep × etp.
-    micro_batch, global_batch
-        Samples of a micro-batch on one data-parallel rank, and of a step
-        (default: one micro-batch per pipeline stage and rank).
-    schedule, virtual_stages, max_in_flight, layers_per_stage
-        The pipeline; `layers_per_stage` lists the layers that each chunk
-        holds: copies of the main block, or of all kinds of layers.
-    zero
-        0 to 3: optimizer state, gradients, parameters cut over dp and cp.
-    shard
-        Cut them over groups of so many data-parallel ranks only, and keep
-        copies between the groups (FSDP's hybrid shard); None is all of them.
-    sequence_parallel
-        Norms, dropouts and residuals cut along seq by tp (Korthikanti et al.).
-    context
-        How cp meets attention: gather keys and values, pass them round a ring
-        beside the computation, or all_to_all to heads.
-    recompute, recompute_layers
-        none, selective or full; only in the first `recompute_layers` copies
-        of every stage when given.
-    bucket_bytes, overlap_gradients, overlap_steps
-        How gradients are reduced, and whether ranks wait for each other before
-        the next step; see :class:`Training`.
-    offload
-        Tensor roles kept in host memory: optimizer, parameter, activation.
-    pad_vocab
-        Grow the vocabulary to a multiple of this times tp.  None does so with
-        Megatron's 128 where tp does not divide it; 0 never does, and cuts it
-        unevenly as DTensor does.
-    lora
-        Rank of low-rank adapters beside the products of the layers; all else
-        is frozen.  None keeps the adapters that the model has.
-    lora_targets
-        Products that get one: ops (``attention.qkv``), modules (``mlp``) or
-        outputs (``attention.qkv.q``); all of the layers when not given.
-    lora_dropout
-        Rate of the dropout before an adapter.
-    lora_base
-        ``nf4`` keeps the frozen products of the layers in 4 bits (QLoRA).
-    freeze
-        Nodes whose parameters are not trained, such as ``embedding`` or ``layers.0-11``.
+    model
+        The model that is trained: of the length asked for, with adapters, its vocabulary padded.
+    decided
+        Every field of the plan with its value and whose word it is.
+    configs
+        Configs by selector, in order.
+    notes
+        What was filled in, and what was said and changes nothing here.
+    """
+
+    model: Model
+    decided: DecidedPlan
+    mesh: Mesh
+    stages: tuple[Stage, ...]
+    schedule: ScheduleConfig
+    training: Training
+    configs: tuple[tuple[str, NodeConfig], ...]
+    notes: tuple[str, ...]
+
+
+class _Configs:
+    """Configs that are being written."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, NodeConfig] = {}
+
+    def say(self, selector: str, **said: Any) -> None:
+        self.rows[selector] = NodeConfig(**said).over(self.rows.get(selector, NodeConfig()))
+
+
+def write(given: Model, plan: Plan, num_devices: int | None = None) -> Recipe:
+    """Carry a plan out on a model.
+
+    Parameters
+    ----------
+    num_devices
+        Devices that ``dp="fill"`` fills where the plan says no number; None leaves dp at 1.
 
     Raises
     ------
     StrategyError
         A degree that the model or the batch cannot carry, with the possible ones.
     """
-    from proteus.strategy.schedule import SCHEDULES, placement
-
-    model = adapted(tree.model, lora, tuple(lora_targets), lora_dropout, lora_base)
-    if schedule == "1f1b" and virtual_stages > 1:
-        schedule = "interleaved"  # as Megatron reads virtual stages
-    for name, value in {
-        "dp": dp,
-        "tp": tp,
-        "pp": pp,
-        "cp": cp,
-        "ep": ep,
-        "virtual_stages": virtual_stages,
-        "etp": tp if etp is None else etp,
-    }.items():
-        if not isinstance(value, int) or value < 1:
-            raise StrategyError(f"{name}={value!r}; a degree is a whole number of at least 1")
-    if schedule not in SCHEDULES:
-        raise StrategyError(unknown("schedule", schedule, SCHEDULES))
-    if recompute not in RECOMPUTES:
-        raise StrategyError(unknown("recompute", recompute, RECOMPUTES))
-    if not 0 <= zero <= 3:
-        raise StrategyError(f"zero={zero}; possible: 0, 1, 2, 3")
-    bad = [role for role in offload if role not in TENSOR_ROLES]
-    if bad:
-        raise StrategyError(unknown("tensor role to offload", bad[0], TENSOR_ROLES))
-    assumed: list[str] = []
+    model = given if plan.seq is None or plan.seq == given.seq else given.with_seq(plan.seq)
+    decided = _decided(model, plan)
+    model = adapted(model, decided)
+    _check_said(plan, decided)
+    value = decided.value
+    tp, pp, cp, ep = value("tp"), value("pp"), value("cp"), value("ep")
+    dp = value("dp")
+    if dp == FILL:
+        room = plan.num_devices if plan.num_devices is not None else num_devices
+        dp = 1 if room is None else filled(room, tp=tp, pp=pp, cp=cp)
+    notes: list[str] = []
+    pad_vocab = value("pad_vocab")
     if pad_vocab is None and any(block.dims.get("vocab", 0) % tp for block in model.blocks):
         pad_vocab = VOCAB_MULTIPLE
     if pad_vocab:
-        model, note = padded_vocab(model, pad_vocab * tp)
-        assumed += note
+        model, padded = padded_vocab(model, pad_vocab * tp)
+        notes += padded
     check_tensor_degree(model, tp)
     check_context_degree(model, cp)
     heads, per_head = tensor_axes(model, tp)
-    etp = check_expert_degrees(model, ep, etp, dp=dp, cp=cp, tp=heads, tq=per_head)
-    batch = micro_batch * dp
-    global_batch = global_batch if global_batch is not None else batch * pp
+    etp = check_expert_degrees(model, ep, value("etp"), dp=dp, cp=cp, tp=heads, tq=per_head)
+    micro_batch = value("micro_batch")
+    global_batch = value("global_batch") or micro_batch * dp * pp
     check_batch(global_batch, micro_batch, dp)
-
-    stage_mesh = Mesh(mesh_axes(dp=dp, shard=shard, cp=cp, tp=heads, tq=per_head, ep=ep, etp=etp))
+    schedule, virtual_stages = _pipeline(model, decided, pp)
+    shard = value("shard")
+    mesh = Mesh(mesh_axes(dp=dp, shard=shard, cp=cp, tp=heads, tq=per_head, ep=ep, etp=etp))
     ranks = placement(schedule, pp, virtual_stages)
-    chunks = split_chain(model, len(ranks), layers_per_stage)
+    layers = value("layers_per_stage")
+    if layers is None:
+        layers = CUTS[value("pipeline_cut")](_num_layers(model), len(ranks))
     stages = tuple(
-        Stage(blocks=blocks, rank=rank, mesh=stage_mesh, first_device=rank * stage_mesh.size)
-        for blocks, rank in zip(chunks, ranks, strict=True)
+        Stage(blocks=blocks, rank=rank, mesh=mesh, first_device=rank * mesh.size)
+        for blocks, rank in zip(split_chain(model, len(ranks), layers), ranks, strict=True)
     )
-
-    axes = stage_mesh.names
-    data, context_axes, tensor = named(axes, "dp"), named(axes, "cp"), named(axes, "tp", "tq")
-    partition: dict[str, tuple[str, ...]] = {"batch": data}
-    dims = _dims(model)
-    if context_axes and "seq" in dims:
-        partition["seq"] = context_axes
-    if tp > 1:
-        for dim in TENSOR_DIMS:
-            if dim in dims:
-                partition[dim] = named(axes, "tp") if dim == "kv_heads" and per_head > 1 else tensor
-        if per_head > 1:
-            partition["q_per_kv"] = named(axes, "tq")
-    if EXPERT_DIM in dims:
-        partition.pop(EXPERT_DIM, None)
-        if etp > 1:
-            partition[EXPERT_DIM] = among_experts(axes, "tensor")
-    if ep > 1:
-        partition["experts"] = among_experts(axes, "expert")
-
-    new = tree.on(model).with_mesh(Mesh((("pp", pp), *stage_mesh.axes)), stages)
-    new = new.with_schedule(name=schedule, virtual_stages=virtual_stages, max_in_flight=max_in_flight)
+    framework = decided.framework
+    element_bytes = precisions.kept_by(framework, value("precision")).grad_bytes
+    decided = decided.with_values(
+        dp=dp, etp=etp if num_experts(model) else None, global_batch=global_batch,
+        schedule=schedule, virtual_stages=virtual_stages, layers_per_stage=layers,
+    ).with_values(
+        "framework", attention=framework.attention,
+        bucket_bytes=value("bucket_bytes") or framework.bucket_size_bytes(element_bytes, dp * cp),
+        overlap_tensor=framework.overlaps_tensor, overlap_experts=framework.overlaps_experts,
+    ).with_values("model", seq=model.seq if model.seq > 1 else None)  # fmt: skip
+    value = decided.value
     training = Training(
         micro_batch=micro_batch,
         global_batch=global_batch,
-        precision=precision,
-        optimizer=optimizer,
-        overlap_gradients=overlap_gradients,
-        overlap_steps=overlap_steps,
-        profile=profile,
-        assumed=tuple(assumed),
+        precision=value("precision"),
+        optimizer=value("optimizer"),
+        bucket_bytes=value("bucket_bytes"),
+        overlap_gradients=value("overlap_gradients"),
+        overlap_parameters=value("overlap_parameters"),
+        overlap_steps=value("overlap_steps"),
+        framework=framework,
     )
-    if bucket_bytes is not None:
-        training = replace(training, bucket_bytes=bucket_bytes)
-    new = new.with_training(**{name: getattr(training, name) for name in Training.__dataclass_fields__})
-    state_axes = tuple(name for name in copy_axes(stage_mesh) if name == "shard" or not shard)
-    memory: dict[str, Memory] = {
-        role: Memory(axes=state_axes if role in ZERO_ROLES[zero] else (), offload=role in set(offload))
-        for role in TENSOR_ROLES
-        if role in ZERO_ROLES[zero] or role in set(offload)
-    }
-    new = new.set("", partition=partition, memory=memory or None, recompute="none")
-    if model.lora is not None:
-        new = new.set("", frozen=True)
-        for block in model.blocks if model.lora.base == "nf4" else ():
-            if block.indexed:  # never the embedding or the head
-                new = new.set(block.name, frozen="nf4")
-        for selector in _adapters(model):
-            new = new.set(selector, frozen=False)
-    for selector in freeze:
-        new = new.set(selector, frozen=True)
-    if recompute != "none" and not recompute_layers:
-        for block in model.blocks:
-            if block.indexed:  # frameworks checkpoint layers, never the embedding or the loss
-                new = new.set(block.name, recompute=recompute)
-    if sequence_parallel and tp > 1:
-        sequence = {"seq": (*context_axes, *tensor)}
-        # tokens that tensor ranks share are sent to the experts that these ranks share
-        to_experts = {**sequence, "experts": ()} if set(tensor) & set(partition.get("experts", ())) else sequence
-        for selector, op in _sequence_parallel_ops(model):
-            new = new.set(selector, partition=to_experts if "experts" in op.dims else sequence)
-    if context not in CONTEXTS:
-        raise StrategyError(unknown("context", context, CONTEXTS))
-    if context == "ring" and cp > 1:
-        for selector in _attention_cores(model):
-            new = new.set(selector, exchange="ring")
-    if context == "all_to_all" and cp > 1:
-        for selector in _attention_cores(model):
-            new = new.set(selector, partition={"seq": (), "kv_heads": (*context_axes, *partition.get("kv_heads", ()))})
-    if recompute_layers:
-        for block, copies in _first_copies(model, stages, recompute_layers):
-            new = new.set(f"{block.name}.{block.first + copies[0]}-{block.first + copies[-1]}", recompute=recompute)
-    return _undo_to(new, tree)
+    return Recipe(
+        model=model,
+        decided=decided,
+        mesh=Mesh((("pp", pp), *mesh.axes)),
+        stages=stages,
+        schedule=ScheduleConfig(name=schedule, virtual_stages=virtual_stages, max_in_flight=value("max_in_flight")),
+        training=training,
+        configs=tuple(_configs(model, decided, mesh, stages).rows.items()),
+        notes=(*notes, *_without_effect(plan, decided)),
+    )
 
 
-def adapted(
-    model: Model, rank: int | None, targets: tuple[str, ...], dropout: float, base: Literal["exact", "nf4"]
-) -> Model:
+# -- what is decided ---------------------------------------------------------------
+
+
+def _decided(model: Model, plan: Plan) -> DecidedPlan:
+    """The plan filled in by the framework as it is for these facts; rules may depend on what its defaults say."""
+    framework = framework_of(plan)
+    first = decide(plan, framework)
+    facts: dict[str, Any] = {name: first.value(name) for name in ("precision", "compile", "cuda_graphs")}
+    facts |= {"experts": num_experts(model) > 0, "lora": plan.lora is not None or model.lora is not None}
+    if first.value("pp") > 1:
+        facts["virtual_stages"] = plan.virtual_stages if isinstance(plan.virtual_stages, int) else None
+    # what the text of a framework says of the run is the user's word
+    framework = framework.given(**{**facts, **dict(framework.facts)})
+    decided = decide(plan, framework)
+    said = {
+        field: value
+        for name, field in (
+            ("attention", "attention"), ("overlap_tensor", "overlaps_tensor"), ("overlap_experts", "overlaps_experts"),
+        )
+        if (value := decided.value(name)) is not None
+    }  # fmt: skip
+    return DecidedPlan(dict(decided), framework.but(**said)) if said else decided
+
+
+def framework_of(plan: Plan) -> Framework:
+    """The framework that a plan names, or Proteus's default."""
+    said = plan.framework if plan.framework is not None else specs()["framework"].default
+    return said if isinstance(said, Framework) else frameworks.load(said)
+
+
+def _pipeline(model: Model, decided: DecidedPlan, pp: int) -> tuple[str, int]:
+    """(schedule, virtual stages), each of which may ask for the other."""
+    schedule, virtual = str(decided.value("schedule")), decided.value("virtual_stages")
+    if pp == 1 and decided["virtual_stages"].who != "you":
+        virtual = None
+    if virtual == MAX:
+        virtual = max(1, _num_layers(model) // pp)
+    if virtual is None:
+        return schedule, INTERLEAVED_CHUNKS if SCHEDULES[schedule].shape == "loop" else 1
+    return ("interleaved" if schedule == "1f1b" and virtual > 1 else schedule), int(virtual)
+
+
+def _num_layers(model: Model) -> int:
+    return sum(block.count for block in model.blocks if block.indexed) or model.num_blocks
+
+
+def _check_said(plan: Plan, decided: DecidedPlan) -> None:
+    """Refuse words that need another one to mean anything."""
+    if plan.recompute_layers is not None and decided.value("recompute") not in ("selective", "full"):
+        raise StrategyError(
+            f"recompute_layers={plan.recompute_layers} says where to recompute, and recompute="
+            f"{decided.value('recompute')} says not to; give recompute='full' or 'selective'"
+        )
+    if plan.shard is not None and not decided.value("zero"):
+        raise StrategyError(f"shard={plan.shard} shards what ZeRO shards, and zero is 0; give zero=1, 2 or 3")
+    if plan.num_devices is not None and decided.value("dp") != FILL:
+        raise StrategyError(f"num_devices={plan.num_devices} is for dp='fill'; dp is {decided.value('dp')}")
+    if plan.layers_per_stage is not None and plan.pipeline_cut is not None:
+        raise StrategyError("layers_per_stage and pipeline_cut both deal out the layers; give one of them")
+
+
+def _without_effect(plan: Plan, decided: DecidedPlan) -> Iterator[str]:
+    """Words of the user that change nothing while a degree is 1."""
+    for name, degree in (("sequence_parallel", "tp"), ("overlap_tensor", "tp"), ("context", "cp")):
+        value = getattr(plan, name)
+        if value not in (None, False, "none") and decided.value(degree) == 1:
+            yield f"{name}={value} changes nothing: {degree} is 1"
+    if plan.pipeline_cut is not None and decided.value("pp") == 1:
+        yield f"pipeline_cut={plan.pipeline_cut} changes nothing: pp is 1"
+
+
+# -- what is trained -----------------------------------------------------------------
+
+
+def adapted(model: Model, decided: DecidedPlan) -> Model:
     """The model with the adapters that are asked for; as it is where none are."""
+    rank = decided.value("lora")
     if rank is not None:
-        return _with_lora(Same(model), Lora(rank=rank, targets=targets, dropout=dropout, base=base))
-    said = {"lora_targets": targets, "lora_dropout": dropout, "lora_base": base != "exact"}
-    if any(said.values()):
-        first = next(name for name, value in said.items() if value)
-        raise StrategyError(f"{first} says nothing without lora; give the rank of the adapters")
+        lora = Lora(
+            rank=rank,
+            targets=decided.value("lora_targets"),
+            dropout=decided.value("lora_dropout"),
+            base=decided.value("lora_base"),
+        )
+        return with_adapters(model, lora)
+    for name in ("lora_targets", "lora_dropout", "lora_base"):
+        if decided[name].who == "you" and decided.value(name) != specs()[name].default:
+            raise StrategyError(f"{name} says nothing without lora; give the rank of the adapters")
     return model
+
+
+def with_adapters(model: Model, lora: Lora) -> Model:
+    """The model with these adapters; the same object for the same model, so that what was compiled is found again."""
+    return _with_lora(Same(model), lora)
 
 
 @lru_cache(maxsize=32)
 def _with_lora(same: Same[Model], lora: Lora) -> Model:
     return same.value if same.value.lora == lora else with_lora(same.value, lora)
-
-
-def _adapters(model: Model) -> list[str]:
-    """Selectors of the ops that hold the parameters of adapters."""
-    return [
-        _selector(block, op)
-        for block in model.blocks
-        for op in block.ops
-        if op.name.rpartition(".")[2] in TRAINED and RANK in op.dims
-    ]
-
-
-def _undo_to(new: StrategyTree, before: StrategyTree) -> StrategyTree:
-    """`new` with `before` as the one tree that undo goes back to."""
-    from proteus.strategy.tree import StrategyTree
-
-    return StrategyTree(new.model, _state=new._state, _previous=before)
-
-
-def _dims(model: Model) -> set[str]:
-    return {dim for block in model.blocks for op in block.ops for dim in op.dims}
-
-
-def cut_dims(op: Op) -> set[str]:
-    """The dims of an op that tensor parallelism cuts."""
-    return {dim for dim in (*TENSOR_DIMS, "q_per_kv") if dim in op.dims and op.dims[dim].role is not Role.INDIVISIBLE}
-
-
-def _selector(block: Block, op: Op) -> str:
-    return f"{block.name}.*.{op.name}" if block.indexed else f"{block.name}.{op.name}"
-
-
-def _sequence_parallel_ops(model: Model) -> list[tuple[str, Op]]:
-    """Ops that tensor parallelism leaves whole and that run per token."""
-    return [
-        (_selector(block, op), op)
-        for block in model.blocks
-        for op in block.ops
-        if not cut_dims(op) and "seq" in op.dims and op.dims["seq"].role is Role.PARALLEL
-    ]
-
-
-def _attention_cores(model: Model) -> list[str]:
-    return [_selector(block, op) for block in model.blocks for op in block.ops if "kv_seq" in op.dims]
-
-
-def _first_copies(model: Model, stages: tuple[Stage, ...], first: int) -> list[tuple[Block, range]]:
-    found = []
-    at = 0
-    for block in model.blocks:
-        for stage in stages:
-            lo, hi = max(stage.blocks[0] - at, 0), min(stage.blocks[1] - at, block.count)
-            if block.indexed and lo < hi:
-                found.append((block, range(lo, min(lo + first, hi))))
-        at += block.count
-    return found
 
 
 def padded_vocab(model: Model, multiple: int) -> tuple[Model, list[str]]:
@@ -349,104 +302,170 @@ def _resized(same: Same[Model], vocab: int) -> Model:
     return same.value.resized("vocab", vocab)
 
 
-# -- what degrees a model can carry --------------------------------------------
+# -- configs --------------------------------------------------------------------------
 
 
-def _heads(model: Model) -> tuple[int, int]:
-    """Key-value heads and query heads per key-value head of the model; (0, 0) without attention."""
-    kv, per = 0, 1
-    for block in model.blocks:
-        for op in block.ops:
-            if "kv_seq" in op.dims:
-                kv = math.gcd(kv, op.dims["kv_heads"].size)
-                per = op.dims["q_per_kv"].size if "q_per_kv" in op.dims else per
-    return kv, per
+def _configs(model: Model, decided: DecidedPlan, mesh: Mesh, stages: tuple[Stage, ...]) -> _Configs:
+    value = decided.value
+    found = _Configs()
+    partition = _partition(model, decided, mesh)
+    zero, offload = ZERO_ROLES[value("zero")], set(value("offload"))
+    state_axes = tuple(name for name in copy_axes(mesh) if name == "shard" or not value("shard"))
+    memory = {
+        role: Memory(axes=state_axes if role in zero else (), offload=role in offload)
+        for role in TENSOR_ROLES
+        if role in zero or role in offload
+    }
+    found.say("", partition=partition, memory=memory or None, recompute="none")
+    _freeze(found, model, value("freeze"))
+    _recompute(found, model, decided, stages)
+    axes = mesh.names
+    if value("sequence_parallel") and value("tp") > 1:
+        _shard_sequence(found, model, axes, partition)
+    if value("cp") > 1:
+        for selector in _attention_cores(model):
+            if value("context") == "ring":
+                found.say(selector, exchange="ring")
+            elif value("context") == "all_to_all":
+                heads = (*named(axes, "cp"), *partition.get("kv_heads", ()))
+                found.say(selector, partition={"seq": (), "kv_heads": heads})
+    return found
 
 
-def tensor_axes(model: Model, tp: int) -> tuple[int, int]:
-    """`tp` as (part that cuts key-value heads, part that cuts the queries of a head).
+def _partition(model: Model, decided: DecidedPlan, mesh: Mesh) -> dict[str, tuple[str, ...]]:
+    """What the root says: which axes cut which dims of every op."""
+    axes, dims = mesh.names, _dims(model)
+    partition: dict[str, tuple[str, ...]] = {"batch": named(axes, "dp")}
+    if named(axes, "cp") and "seq" in dims:
+        partition["seq"] = named(axes, "cp")
+    tp = decided.value("tp")
+    if tp > 1:
+        _, per_head = tensor_axes(model, tp)
+        tensor = named(axes, "tp", "tq")
+        for dim in TENSOR_DIMS:
+            if dim in dims:
+                partition[dim] = named(axes, "tp") if dim == "kv_heads" and per_head > 1 else tensor
+        if per_head > 1:
+            partition["q_per_kv"] = named(axes, "tq")
+    if EXPERT_DIM in dims:
+        partition.pop(EXPERT_DIM, None)
+        if (decided.value("etp") or 1) > 1:
+            partition[EXPERT_DIM] = among_experts(axes, "tensor")
+    if decided.value("ep") > 1:
+        partition["experts"] = among_experts(axes, "expert")
+    return partition
 
-    Grouped-query attention with more ranks than key-value heads keeps copies
-    of keys and values, as Megatron does; the copies are the second part.
+
+def _freeze(found: _Configs, model: Model, selectors: tuple[str, ...]) -> None:
+    if model.lora is not None:
+        found.say("", frozen=True)
+        for block in model.blocks if model.lora.base == "nf4" else ():
+            if block.indexed:  # never the embedding or the head
+                found.say(block.name, frozen="nf4")
+        for selector in _adapters(model):
+            found.say(selector, frozen=False)
+    for selector in selectors:
+        with context("freeze"):
+            check_selector(selector, model)
+        found.say(selector, frozen=True)
+
+
+def _recompute(found: _Configs, model: Model, decided: DecidedPlan, stages: tuple[Stage, ...]) -> None:
+    recompute, layers = decided.value("recompute"), decided.value("recompute_layers")
+    if recompute in ("selective", "full"):
+        if layers is None:
+            for block in model.blocks:
+                if block.indexed:  # frameworks checkpoint layers, never the embedding or the loss
+                    found.say(block.name, recompute=recompute)
+        else:
+            for block, copies in _first_copies(model, stages, layers):
+                first, last = block.first + copies[0], block.first + copies[-1]
+                found.say(f"{block.name}.{first}-{last}", recompute=recompute)
+    kinds = {kind for module in decided.value("recompute_modules") for kind in _MODULES[module]}
+    if recompute == "op":
+        kinds |= {kind for row in _MODULES.values() for kind in row}
+    for selector, _ in _ops_of_layers(model, lambda op: op.kind in kinds):
+        found.say(selector, recompute="full")
+    if recompute == "op":
+        _recompute_second_gemms(found, model)
+
+
+def _recompute_second_gemms(found: _Configs, model: Model) -> None:
+    """Every second GEMM of a layer runs again, as in torchtitan's selective per-op checkpointing.
+
+    The GEMMs of a layer are fewer here (query, key and value are one), so the
+    projections run again in every layer and the wide GEMM before the
+    activation in every second: the same share of the FLOP.
     """
-    kv, _ = _heads(model)
-    if not kv:
-        return tp, 1
-    first = math.gcd(tp, kv)
-    return first, tp // first
+    for selector, _ in _ops_of_layers(model, lambda op: op.name.endswith("attention.proj")):
+        found.say(selector, recompute="full")
+    for block in model.blocks:
+        last = block.count // ALTERNATE - 1
+        if block.indexed and last >= 0:
+            for op in block.ops:
+                if op.name.endswith((".gate_up", ".fc1")):
+                    first = block.first
+                    found.say(f"{block.name}.{first}-{first + last}.{op.name}", recompute="full")
 
 
-def possible_tensor_degrees(model: Model) -> list[int]:
-    """Tensor degrees that divide the heads (or the cut channels) of the model."""
-    kv, per = _heads(model)
-    if kv:
-        heads = kv * per
-        return [t for t in range(1, heads + 1) if heads % t == 0 and per % (t // math.gcd(t, kv)) == 0]
-    sizes = {op.dims[d].size for block in model.blocks for op in block.ops for d in cut_dims(op)}
-    if not sizes:
-        return [1]
-    common = math.gcd(*sizes)
-    return [t for t in range(1, common + 1) if common % t == 0]
+def _shard_sequence(
+    found: _Configs, model: Model, axes: tuple[str, ...], partition: dict[str, tuple[str, ...]]
+) -> None:
+    tensor = named(axes, "tp", "tq")
+    sequence = {"seq": (*named(axes, "cp"), *tensor)}
+    # tokens that tensor ranks share are sent to the experts that these ranks share
+    to_experts = {**sequence, "experts": ()} if set(tensor) & set(partition.get("experts", ())) else sequence
+    for selector, op in _sequence_parallel_ops(model):
+        found.say(selector, partition=to_experts if "experts" in op.dims else sequence)
 
 
-def check_tensor_degree(model: Model, tp: int) -> None:
-    possible = possible_tensor_degrees(model)
-    if tp in possible:
-        return
-    kv, per = _heads(model)
-    what = (
-        f"{kv * per} attention heads"
-        if kv and kv * per % tp
-        else (f"{kv} key-value heads of {per} queries each" if kv else "the dims that tensor parallelism cuts")
-    )
-    raise StrategyError(f"tp={tp} does not divide {what}; possible: {', '.join(map(str, possible))}")
+# -- ops of a model -------------------------------------------------------------------
 
 
-def check_context_degree(model: Model, cp: int) -> None:
-    if cp > 1 and model.seq % (2 * cp):
-        possible = [c for c in range(1, 65) if c == 1 or model.seq % (2 * c) == 0]
-        raise StrategyError(
-            f"cp={cp} needs seq={model.seq} to be a multiple of 2·cp={2 * cp} "
-            f"(each rank takes an early and a late part); possible: {', '.join(map(str, possible))}"
-        )
+def _dims(model: Model) -> set[str]:
+    return {dim for block in model.blocks for op in block.ops for dim in op.dims}
 
 
-def num_experts(model: Model) -> int:
-    return max((op.dims["experts"].size for b in model.blocks for op in b.ops if "experts" in op.dims), default=0)
+def _selector(block: Block, op: Op) -> str:
+    return f"{block.name}.*.{op.name}" if block.indexed else f"{block.name}.{op.name}"
 
 
-def check_expert_degrees(model: Model, ep: int, etp: int | None, *, dp: int, cp: int, tp: int, tq: int) -> int:
-    """The experts' tensor degree, `etp` or that of all else; raises unless the experts can be cut so."""
-    ranks = dp * cp * tp * tq
-    degree = tp * tq if etp is None else etp
-    experts = num_experts(model)
-    if not experts:
-        for name, value in (("ep", ep), ("etp", etp or 1)):
-            if value > 1:
-                raise StrategyError(f"{name}={value} does not fit a model without experts; possible: 1")
-        return tp * tq
-
-    def fits(ep: int, etp: int) -> bool:
-        return experts % ep == 0 and folded(dp=dp, cp=cp, tp=tp, tq=tq, ep=ep, etp=etp) is not None
-
-    if fits(ep, degree):
-        return degree
-    on = f"{experts} experts on dp={dp} × cp={cp} × tp={tp * tq}"
-    if not fits(1, degree):
-        possible = ", ".join(str(e) for e in range(1, ranks + 1) if fits(1, e))
-        raise StrategyError(f"etp={degree} does not fit {on}; possible: {possible}")
-    possible = ", ".join(str(e) for e in range(1, experts + 1) if fits(e, degree))
-    raise StrategyError(f"ep={ep} does not fit {on} with etp={degree}; possible: {possible}")
+def _ops_of_layers(model: Model, wanted: Callable[[Op], bool]) -> list[tuple[str, Op]]:
+    return [(_selector(block, op), op) for block in model.blocks if block.indexed for op in block.ops if wanted(op)]
 
 
-def check_batch(global_batch: int, micro_batch: int, dp: int) -> None:
-    """Raise unless the global batch is a whole number of micro-batches."""
-    unit = micro_batch * dp
-    if global_batch >= 1 and micro_batch >= 1 and global_batch % unit == 0:
-        return
-    below = global_batch // unit * unit
-    near = [str(b) for b in (below, below + unit) if b > 0]
-    raise StrategyError(
-        f"global_batch={global_batch} is not a multiple of micro_batch × dp = {micro_batch} × {dp} = {unit}; "
-        f"nearest: {', '.join(near)}"
-    )
+def _sequence_parallel_ops(model: Model) -> list[tuple[str, Op]]:
+    """Ops that tensor parallelism leaves whole and that run per token."""
+    return [
+        (_selector(block, op), op)
+        for block in model.blocks
+        for op in block.ops
+        if not cut_dims(op) and "seq" in op.dims and op.dims["seq"].role is Role.PARALLEL
+    ]
+
+
+def _attention_cores(model: Model) -> list[str]:
+    return [_selector(block, op) for block in model.blocks for op in block.ops if "kv_seq" in op.dims]
+
+
+def _adapters(model: Model) -> list[str]:
+    """Selectors of the ops that hold the parameters of adapters."""
+    return [
+        _selector(block, op)
+        for block in model.blocks
+        for op in block.ops
+        if op.name.rpartition(".")[2] in TRAINED and RANK in op.dims
+    ]
+
+
+def _first_copies(model: Model, stages: tuple[Stage, ...], first: int) -> list[tuple[Block, range]]:
+    """The first copies of every block in every stage."""
+    copies = []
+    at = 0
+    for block in model.blocks:
+        for stage in stages:
+            lo, hi = max(stage.blocks[0] - at, 0), min(stage.blocks[1] - at, block.count)
+            if block.indexed and lo < hi:
+                copies.append((block, range(lo, min(lo + first, hi))))
+        at += block.count
+    return copies

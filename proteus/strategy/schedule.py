@@ -17,7 +17,7 @@ from proteus.errors import StrategyError, unknown
 from proteus.strategy.schedules import patterns
 from proteus.strategy.schedules.check import validate
 from proteus.strategy.schedules.grid import draw, format_grid, parse_grid
-from proteus.strategy.schedules.plan import Action, ActionKind, Plan
+from proteus.strategy.schedules.pipeline_plan import Action, ActionKind, PipelinePlan
 from proteus.strategy.schedules.timing import (
     UnitTimes,
     Walk,
@@ -107,7 +107,7 @@ def plan(
     num_micro_batches: int,
     virtual_stages: int = 1,
     max_in_flight: int | None = None,
-) -> Plan:
+) -> PipelinePlan:
     """The order of every rank.
 
     Parameters
@@ -132,7 +132,7 @@ def plan(
     Examples
     --------
     >>> plan("interleaved", 4, 8, virtual_stages=2)
-    Plan(interleaved, 4 ranks, 8 chunks, 8 micro-batches, 128 actions)
+    PipelinePlan(interleaved, 4 ranks, 8 chunks, 8 micro-batches, 128 actions)
     >>> plan("interleaved", 4, 6, virtual_stages=2)
     Traceback (most recent call last):
     ...
@@ -164,7 +164,7 @@ def plan(
         _row(name, rank, num_ranks, num_micro_batches, virtual_stages, max_in_flight or num_micro_batches)
         for rank in range(num_ranks)
     ]
-    made = Plan.from_columns(name, num_micro_batches, chunk_rank, columns)
+    made = PipelinePlan.from_columns(name, num_micro_batches, chunk_rank, columns)
     if max_in_flight is not None and not SCHEDULES[name].is_limited:
         peak = max(in_flight_peak_by_chunk(made))
         if peak > max_in_flight:
@@ -209,7 +209,7 @@ __all__ = [
     "SCHEDULES",
     "Action",
     "ActionKind",
-    "Plan",
+    "PipelinePlan",
     "UnitTimes",
     "Walk",
     "draw",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise, takewhile
 
@@ -82,3 +82,88 @@ def balanced_edges(cost: tuple[float, ...], num_parts: int) -> tuple[int, ...]:
     for parts in range(num_parts - 1, 0, -1):
         edges.append(int(choice[parts][edges[-1]]))
     return (0, *reversed(edges))
+
+
+def layers_per_stage(layers: int, chunks: int) -> tuple[int, ...] | None:
+    """Layers of every chunk where they do not divide; None where they do.
+
+    A first and a last chunk with one layer less make room for the embedding
+    and the head, as Megatron-Core's ``account_for_embedding_in_pipeline_split``.
+
+    >>> layers_per_stage(22, 8), layers_per_stage(24, 8)
+    ((2, 3, 3, 3, 3, 3, 3, 2), None)
+    """
+    if layers % chunks == 0:
+        return None
+    if chunks > 1 and (layers + 2) % chunks == 0:
+        each = (layers + 2) // chunks
+        return (each - 1, *((each,) * (chunks - 2)), each - 1)
+    each, more = divmod(layers, chunks)
+    return tuple(each + (1 if more > 0 and chunks - 1 - more <= i < chunks - 1 else 0) for i in range(chunks))
+
+
+def light_last_stage(layers: int, chunks: int) -> tuple[int, ...] | None:
+    """Layers of every chunk where the last, with the head, gets fewer, as LiBai does for four chunks and more.
+
+    It divides the layers as if there were some more at the end, up to one by
+    chunk, and leaves those away (``libai/utils/distributed.py``).
+
+    >>> light_last_stage(24, 4), light_last_stage(48, 8), light_last_stage(24, 2)
+    ((6, 7, 7, 4), (6, 6, 7, 7, 7, 7, 7, 1), None)
+    """
+    if chunks < 4 or layers < 8 or layers % chunks:
+        return layers_per_stage(layers, chunks)
+    absent = min(chunks - 1, layers // chunks)
+    each, more = divmod(layers + absent, chunks)
+    found = [each + (i >= chunks - more) for i in range(chunks)]
+    found[-1] -= absent
+    return tuple(found)
+
+
+def filled_stages(layers: int, chunks: int) -> tuple[int, ...] | None:
+    """Layers of every chunk where all are as full as the fullest but the last, which takes what is left.
+
+    DeepSpeed fills one part after another (``deepspeed/runtime/utils.py``,
+    partition_balanced), and so are the layouts of Megatron-Bridge for layers
+    that do not divide (``recipes/deepseek/deepseek_v3.py``).  What
+    Megatron-Core cuts by itself comes first.
+
+    >>> filled_stages(61, 8), filled_stages(94, 8), filled_stages(72, 12)
+    ((8, 8, 8, 8, 8, 8, 8, 5), (11, 12, 12, 12, 12, 12, 12, 11), None)
+    """
+    full = -(-layers // chunks)
+    rest = layers - full * (chunks - 1)
+    if layers % chunks == 0 or (layers + 2) % chunks == 0 or rest <= 0:
+        return layers_per_stage(layers, chunks)
+    return (*((full,) * (chunks - 1)), rest)
+
+
+def equal_modules(layers: int, chunks: int) -> tuple[int, ...] | None:
+    """Layers of every chunk where embedding, final norm and head count as much as a layer (Aleph Alpha's scaling).
+
+    The first chunks get one more where they do not divide
+    (``core/nn/parallel_module/pipeline_partitioning.py``, uniform).
+
+    >>> equal_modules(40, 2), equal_modules(40, 4)
+    ((21, 19), (10, 11, 11, 8))
+    """
+    each, more = divmod(layers + 3, chunks)
+    found = [each + (i < more) for i in range(chunks)]
+    found[0] -= 1
+    found[-1] -= 2
+    return tuple(found) if min(found) >= 0 else layers_per_stage(layers, chunks)
+
+
+def balanced(layers: int, chunks: int) -> None:
+    """None: :func:`split_chain` balances the FLOP of the chunks."""
+    return None
+
+
+#: how layers are dealt to chunks: (layers of the model, chunks) → layers of each; None leaves it to `split_chain`
+CUTS: Mapping[str, Callable[[int, int], tuple[int, ...] | None]] = {
+    "balanced": balanced,
+    "layers": layers_per_stage,
+    "filled": filled_stages,
+    "light_last": light_last_stage,
+    "modules": equal_modules,
+}

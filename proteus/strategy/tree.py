@@ -8,17 +8,31 @@ tree that remembers the one before (:meth:`StrategyTree.undo`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
-from proteus.errors import StrategyError, context
+from proteus import frameworks
+from proteus.errors import StrategyError, context, unknown
+from proteus.frameworks import Framework
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
-from proteus.strategy.config import RECOMPUTES, Frozen, Memory, NodeConfig, ScheduleConfig, Stage, Training
+from proteus.strategy import recipe
+from proteus.strategy.config import (
+    RECOMPUTES,
+    TENSOR_ROLES,
+    Frozen,
+    Memory,
+    NodeConfig,
+    ScheduleConfig,
+    Stage,
+    Training,
+)
+from proteus.strategy.effect import ineffective, why_not
+from proteus.strategy.plan import FILL, DecidedPlan, Plan, specs
 from proteus.strategy.select import check_selector, match_block, segments_of
 
 RowKind = Literal["model", "stage", "block", "module", "op"]
@@ -102,8 +116,28 @@ def _is_whole(op: Op, dim: str) -> bool:
     return dim in op.dims and op.dims[dim].role is Role.INDIVISIBLE
 
 
-def _axes(value: tuple[str, ...] | str) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def _axes(value: object) -> tuple[str, ...]:
+    axes = (value,) if isinstance(value, str) else value
+    if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
+        raise StrategyError(f"{value!r} names no mesh axes; give a name or a tuple of names")
+    return tuple(axes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Origin:
+    """How a tree came about: the plan carried out on a model, and the edits made since, by selector.
+
+    None instead of a config stands for a node that was made to say nothing.
+    `num_devices` are those that ``dp="fill"`` fills where the plan says no number.
+    """
+
+    model: Model
+    plan: Plan
+    decided: DecidedPlan
+    notes: tuple[str, ...]
+    configs: tuple[tuple[str, NodeConfig], ...]
+    edits: tuple[tuple[str, NodeConfig | None], ...] = ()
+    num_devices: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +147,7 @@ class _State:
     schedule: ScheduleConfig
     training: Training
     configs: tuple[tuple[str, NodeConfig], ...]
+    origin: _Origin | None = field(default=None, compare=False)
 
 
 class StrategyTree:
@@ -173,6 +208,60 @@ class StrategyTree:
     def configs(self) -> tuple[tuple[str, NodeConfig], ...]:
         """(selector, config) of the nodes that say something, in order."""
         return self._state.configs
+
+    @property
+    def plan(self) -> Plan | None:
+        """What was said to :meth:`parallelize`, later changes included; None for a tree that was built by hand."""
+        return self._state.origin.plan if self._state.origin else None
+
+    @property
+    def decided(self) -> DecidedPlan:
+        """Every field of the plan with its value and whose word it is; of a tree built by hand what it shows."""
+        if self._state.origin is not None:
+            return self._state.origin.decided
+        from proteus.strategy.by_hand import shown
+
+        return shown(self)
+
+    @property
+    def given_model(self) -> Model:
+        """The model that the plan was carried out on: before its vocabulary was padded or adapters were added."""
+        return self._state.origin.model if self._state.origin else self.model
+
+    @property
+    def edits(self) -> tuple[tuple[str, NodeConfig | None], ...]:
+        """(selector, config) of what :meth:`set` said on top of the plan; None where :meth:`unset` took it back."""
+        return self._state.origin.edits if self._state.origin else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the plan filled in, and what it or an edit says that changes nothing here."""
+        origin = self._state.origin
+        if origin is None:
+            return ()
+        return (*origin.notes, *self._edits_without_effect())
+
+    def _edits_without_effect(self) -> Iterator[str]:
+        """Edits that another plan left without effect; they stay, for a later plan."""
+        for selector, said in self.edits:
+            if said is None:
+                continue
+            before = self._without_edit(selector)
+            for word in ineffective(before, before.told(selector, said), selector, said):
+                yield f"{selector or 'model'}: {word} changes nothing: {why_not(self, selector, word, said)}"
+
+    def _without_edit(self, selector: str) -> StrategyTree:
+        origin = self._state.origin
+        assert origin is not None
+        configs = dict(origin.configs)
+        for path, said in origin.edits:
+            if path == selector:
+                continue
+            if said is None:
+                configs.pop(path, None)
+            else:
+                configs[path] = said.over(configs.get(path, NodeConfig()))
+        return self._with(configs=tuple(configs.items()))
 
     @property
     def num_devices(self) -> int:
@@ -272,34 +361,78 @@ class StrategyTree:
         StrategyError
             No such node, no such axis, no such dim, an axis used twice.
         """
+        with context(selector or "model" if isinstance(selector, str) else "selector"):
+            if not isinstance(selector, str):
+                raise StrategyError(f"{selector!r} is no path; it is text such as 'layers.0-3.mlp'")
+            check_selector(selector, self.model)
+            said = self._checked(selector, partition, memory, recompute, exchange, frozen)
+            new = self.told(selector, said)
+            for word in ineffective(self, new, selector, said):
+                raise StrategyError(f"{word} would change nothing: {why_not(new, selector, word, said)}")
+        return new
+
+    def edit(self, selector: str, **said: Any) -> StrategyTree:
+        """As :meth:`set`, but what changes nothing for now stays, and is told by :attr:`notes`."""
         with context(selector or "model"):
             check_selector(selector, self.model)
-            cut = None if partition is None else {d: _axes(a) for d, a in partition.items()}
-            self._check_axes(selector, cut or {}, memory or {})
-            if recompute is not None and recompute not in RECOMPUTES:
-                raise StrategyError(f"recompute={recompute!r}; choose from {', '.join(RECOMPUTES)}")
-            if exchange not in (None, "all_gather", "ring"):
-                raise StrategyError(f"exchange={exchange!r}; choose from all_gather, ring")
-            if frozen is not None and not isinstance(frozen, bool) and frozen != "nf4":
-                raise StrategyError(f"frozen={frozen!r}; it is True, False or 'nf4'")
-            new = NodeConfig(
-                partition=cut,
-                memory=memory,  # type: ignore[arg-type]
-                recompute=recompute,
-                exchange=exchange,  # type: ignore[arg-type]
-                frozen=frozen,
-            )
+            names = ("partition", "memory", "recompute", "exchange", "frozen")
+            return self.told(selector, self._checked(selector, *(said.get(name) for name in names)))
+
+    def told(self, selector: str, said: NodeConfig) -> StrategyTree:
+        """The tree whose node `selector` says `said` on top of what it said, unchecked; :meth:`set` checks."""
         configs = dict(self.configs)
-        configs[selector] = new.over(configs.get(selector, NodeConfig()))
-        return self._with(configs=tuple(configs.items()))
+        configs[selector] = said.over(configs.get(selector, NodeConfig()))
+        origin = self._state.origin
+        if origin is not None:
+            edits = dict(origin.edits)
+            edits[selector] = said.over(edits.get(selector) or NodeConfig())
+            origin = replace(origin, edits=tuple(edits.items()))
+        return self._with(configs=tuple(configs.items()), origin=origin)
+
+    def _checked(
+        self, selector: str, partition: object, memory: object, recompute: object, exchange: object, frozen: object
+    ) -> NodeConfig:
+        """The config that the arguments of :meth:`set` mean."""
+        if partition is not None and not isinstance(partition, Mapping):
+            raise StrategyError(f"partition={partition!r}; it maps dims to mesh axes, such as {{'ffn': 'tp'}}")
+        if memory is not None and not isinstance(memory, Mapping):
+            raise StrategyError(f"memory={memory!r}; it maps tensor roles to pt.Memory(...)")
+        cut = None if partition is None else {str(dim): _axes(axes) for dim, axes in partition.items()}
+        for role, kept in (memory or {}).items():
+            if role not in TENSOR_ROLES:
+                raise StrategyError(unknown("tensor role", str(role), TENSOR_ROLES))
+            if not isinstance(kept, Memory):
+                raise StrategyError(f"{role}: {kept!r} is no pt.Memory(axes=..., offload=...)")
+            if role == "activation" and kept.axes:
+                raise StrategyError(
+                    f"activation: saved activations cannot be sharded over {', '.join(kept.axes)}; "
+                    "sequence_parallel shards them along seq, offload=True keeps them on the host"
+                )
+        self._check_axes(selector, cut or {}, memory or {})
+        if recompute is not None and recompute not in RECOMPUTES:
+            raise StrategyError(f"recompute={recompute!r}; choose from {', '.join(RECOMPUTES)}")
+        if exchange not in (None, "all_gather", "ring"):
+            raise StrategyError(f"exchange={exchange!r}; choose from all_gather, ring")
+        if frozen is not None and not isinstance(frozen, bool) and frozen != "nf4":
+            raise StrategyError(f"frozen={frozen!r}; it is True, False or 'nf4'")
+        return NodeConfig(
+            partition=cut,
+            memory=memory,
+            recompute=recompute,
+            exchange=exchange,
+            frozen=frozen,
+        )
 
     def unset(self, selector: str) -> StrategyTree:
-        """Forget what the node named by `selector` says."""
+        """Forget what the node named by `selector` says, the recipe's word for it included."""
         if selector not in dict(self.configs):
             raise StrategyError(f"{selector or 'model'} has no config of its own")
-        return self._with(configs=tuple(item for item in self.configs if item[0] != selector))
+        origin = self._state.origin
+        if origin is not None:
+            origin = replace(origin, edits=tuple({**dict(origin.edits), selector: None}.items()))
+        return self._with(configs=tuple(item for item in self.configs if item[0] != selector), origin=origin)
 
-    def _check_axes(self, selector: str, cut: Mapping[str, tuple[str, ...]], memory: Mapping[str, Memory]) -> None:
+    def _check_axes(self, selector: str, cut: Mapping[str, tuple[str, ...]], memory: Mapping[Any, Memory]) -> None:
         axes = {name for stage in self.stages for name in stage.mesh.names}
         dims = {
             dim
@@ -343,12 +476,35 @@ class StrategyTree:
         ]
 
     def with_training(self, **changes: Any) -> StrategyTree:
-        """Change batch sizes, precision, optimizer or framework profile."""
+        """Change batch sizes, precision, optimizer, framework (a value, or its text) or how gradients are reduced."""
+        known = [f.name for f in fields(Training)]
+        for name in changes:
+            if name not in known:
+                raise StrategyError(unknown("field of training", name, known))
+        if self.plan is not None:
+            return self.change(**changes)
+        if isinstance(changes.get("framework"), str):
+            changes["framework"] = frameworks.load(changes["framework"])
+        elif "precision" in changes and "framework" not in changes:
+            changes["framework"] = self.training.framework.given(precision=changes["precision"])
         return self._with(training=replace(self.training, **changes))
 
+    def in_framework(self, framework: Framework) -> StrategyTree:
+        """The same configs carried out by another framework, whose defaults are not asked: a what-if."""
+        return self._with(training=replace(self.training, framework=framework))
+
     def with_schedule(self, **changes: Any) -> StrategyTree:
-        """Change the pipeline schedule."""
-        return self._with(schedule=replace(self.schedule, **changes))
+        """Change the pipeline schedule: its `name`, `virtual_stages`, `max_in_flight`, or its `grid`."""
+        known = [f.name for f in fields(ScheduleConfig)]
+        for name in changes:
+            if name not in known:
+                raise StrategyError(unknown("field of a schedule", name, known))
+        tree = self
+        if self.plan is not None and set(changes) - {"grid"}:
+            tree = self.change(**{{"name": "schedule"}.get(k, k): v for k, v in changes.items() if k != "grid"})
+            changes = {k: v for k, v in changes.items() if k == "grid"}
+        new = tree._with(schedule=replace(tree.schedule, **changes)) if changes else tree
+        return _undoing(new, self)
 
     def with_mesh(self, mesh: Mesh, stages: tuple[Stage, ...]) -> StrategyTree:
         """Set the devices: the whole mesh and the stages on it.
@@ -368,7 +524,7 @@ class StrategyTree:
             at = stage.blocks[1]
         if at != self.model.num_blocks:
             raise StrategyError(f"the stages end at block {at}, the model has {self.model.num_blocks}")
-        return self._with(mesh=mesh, stages=stages)
+        return self._with(mesh=mesh, stages=stages, origin=None)
 
     def on(self, model: Model) -> StrategyTree:
         """A tree without any config on `model`."""
@@ -378,11 +534,148 @@ class StrategyTree:
         """The tree before the last change; itself when there was none."""
         return self._previous or self
 
-    def parallelize(self, **degrees: Any) -> StrategyTree:
-        """Write the configs of a usual recipe; see :func:`strategy.recipe.parallelize`."""
-        from proteus.strategy.recipe import parallelize
+    def parallelize(
+        self,
+        plan: Plan | None = None,
+        *,
+        dp: int | Literal["fill"] | None = None,
+        tp: int | None = None,
+        pp: int | None = None,
+        cp: int | None = None,
+        ep: int | None = None,
+        etp: int | None = None,
+        shard: int | None = None,
+        num_devices: int | None = None,
+        seq: int | None = None,
+        micro_batch: int | None = None,
+        global_batch: int | None = None,
+        schedule: str | None = None,
+        virtual_stages: int | Literal["max"] | None = None,
+        max_in_flight: int | None = None,
+        layers_per_stage: tuple[int, ...] | None = None,
+        pipeline_cut: str | None = None,
+        zero: int | None = None,
+        sequence_parallel: bool | None = None,
+        recompute: str | None = None,
+        recompute_layers: int | None = None,
+        recompute_modules: tuple[str, ...] | None = None,
+        offload: tuple[str, ...] | None = None,
+        context: str | None = None,
+        bucket_bytes: float | None = None,
+        overlap_gradients: bool | None = None,
+        overlap_parameters: bool | None = None,
+        overlap_tensor: str | None = None,
+        overlap_experts: bool | None = None,
+        overlap_steps: bool | None = None,
+        precision: str | None = None,
+        optimizer: str | None = None,
+        framework: str | Framework | None = None,
+        attention: str | None = None,
+        compile: bool | None = None,
+        cuda_graphs: bool | None = None,
+        pad_vocab: int | None = None,
+        lora: int | None = None,
+        lora_targets: tuple[str, ...] | None = None,
+        lora_dropout: float | None = None,
+        lora_base: str | None = None,
+        freeze: tuple[str, ...] | None = None,
+        **unknown_fields: Never,
+    ) -> StrategyTree:
+        """A new tree with the configs of a usual recipe; configs set before are dropped.
 
-        return parallelize(self, **degrees)
+        What is not said is the framework's default, and else Proteus's;
+        :attr:`decided` tells which.  See :class:`~proteus.strategy.plan.Plan`
+        for what every argument means, :meth:`change` for keeping the rest.
+
+        Parameters
+        ----------
+        plan
+            A plan to begin with; the arguments change it.
+
+        Raises
+        ------
+        StrategyError
+            A degree that the model or the batch cannot carry, with the possible ones.
+
+        Examples
+        --------
+        >>> import proteus as pt
+        >>> tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=2, tp=2, zero=1)
+        >>> tree.decided["zero"].who, tree.decided["precision"].value
+        ('you', 'bf16')
+        """
+        fields = {name: value for name, value in locals().items() if name in specs() and value is not None}
+        said = {**fields, **unknown_fields}
+        if plan is not None and not isinstance(plan, Plan):
+            raise StrategyError(f"{plan!r} is no pt.Plan; degrees are given by name, such as dp=4")
+        return _carried_out(self._to_carry_out(), (plan or Plan()).changed(**said), self)
+
+    def _to_carry_out(self) -> Model:
+        """The model that another plan begins with: adapters stay, what else a plan made of it does not."""
+        given, lora = self.given_model, self.model.lora
+        return given if lora is None else recipe.with_adapters(given, lora)
+
+    def change(self, **changes: Any) -> StrategyTree:
+        """The tree of the plan with `changes`, and of the edits; nothing else changes.
+
+        None takes a word back: the framework's default holds again.
+
+        Raises
+        ------
+        StrategyError
+            A value that cannot be, an edit that no longer fits, or a tree that was built by hand.
+
+        Examples
+        --------
+        >>> import proteus as pt
+        >>> tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=2, tp=2, framework="torchtitan")
+        >>> tree.change(zero=1).plan
+        Plan(dp=2, tp=2, zero=1, framework='torchtitan')
+        """
+        origin = self._state.origin
+        if origin is None:
+            raise StrategyError(
+                "this tree was built by hand, not by parallelize(), so it has no plan to change; "
+                "use set(), with_training() and with_schedule()"
+            )
+        return self._again(origin.plan.changed(**changes), origin.num_devices)
+
+    def _again(self, plan: Plan, num_devices: int | None) -> StrategyTree:
+        """The tree of another plan, with the edits made on this one."""
+        origin = self._state.origin
+        assert origin is not None
+        new = _carried_out(origin.model, plan, self, num_devices)
+        if self.schedule.grid is not None:
+            new = new._with(schedule=replace(new.schedule, grid=self.schedule.grid))
+        for selector, config in origin.edits:
+            new = new._edited(selector, config)
+        return _undoing(new, self)
+
+    def _edited(self, selector: str, config: NodeConfig | None) -> StrategyTree:
+        """The tree with an edit made on another one."""
+        if config is None:
+            return self.unset(selector) if selector in dict(self.configs) else self
+        with context(selector or "model"):
+            check_selector(selector, self.model)
+            self._check_axes(selector, config.partition or {}, config.memory or {})
+        return self.told(selector, config)
+
+    def on_devices(self, num_devices: int) -> StrategyTree:
+        """The tree with ``dp="fill"`` filling that many devices; itself where dp is a number."""
+        origin = self._state.origin
+        if origin is None or origin.plan.dp != FILL or origin.plan.num_devices is not None:
+            return self
+        if num_devices == origin.num_devices:
+            return self
+        new = self._again(origin.plan, num_devices)
+        return StrategyTree(new.model, _state=new._state, _previous=self._previous)
+
+    def noting(self, note: str) -> StrategyTree:
+        """The same tree with one more line among its notes."""
+        origin = self._state.origin
+        assert origin is not None, "only a plan has notes"
+        state = replace(self._state, origin=replace(origin, notes=(*origin.notes, note)))
+        return StrategyTree(self.model, _state=state, _previous=self._previous)
 
     # -- reading it -------------------------------------------------------
 
@@ -394,10 +687,10 @@ class StrategyTree:
         return isinstance(other, StrategyTree) and self._trains(other) and self._state == other._state
 
     def _trains(self, other: StrategyTree) -> bool:
-        return (self.model.name, self.model.lora) == (other.model.name, other.model.lora)
+        return self.model is other.model or self.model == other.model
 
     def __hash__(self) -> int:
-        return hash((self.model.name, self.mesh, self.stages, self.schedule, self.training, len(self.configs)))
+        return hash((self.model, self.mesh, self.stages, self.schedule, self.training, len(self.configs)))
 
     def diff(self, other: StrategyTree) -> list[str]:
         """One line for everything in which this tree differs from `other`."""
@@ -497,3 +790,30 @@ class Selection:
 
     def __repr__(self) -> str:
         return "\n".join(f"{path}: {config!r}" for path, config in self.config().items())
+
+
+def _carried_out(model: Model, plan: Plan, before: StrategyTree, num_devices: int | None = None) -> StrategyTree:
+    """The tree of a recipe, `before` as the one that undo goes back to."""
+    made = recipe.write(model, plan, num_devices)
+    origin = _Origin(
+        model=model,
+        plan=plan,
+        decided=made.decided,
+        notes=made.notes,
+        configs=made.configs,
+        num_devices=num_devices,
+    )
+    state = _State(
+        mesh=made.mesh,
+        stages=made.stages,
+        schedule=made.schedule,
+        training=made.training,
+        configs=made.configs,
+        origin=origin,
+    )
+    return StrategyTree(made.model, _state=state, _previous=before)
+
+
+def _undoing(new: StrategyTree, before: StrategyTree) -> StrategyTree:
+    """`new` with `before` as the one tree that undo goes back to."""
+    return StrategyTree(new.model, _state=new._state, _previous=before)

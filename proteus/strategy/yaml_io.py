@@ -1,15 +1,24 @@
 """Trees as YAML: what is written reads back equal; a mistake names its line.
 
-model: llama3-8b
-seq: 8192
-mesh: {pp: 2, dp: 4, tp: 4}
-training: {micro_batch: 1, global_batch: 128, ...}
-schedule: {name: 1f1b}
-stages:
-- {blocks: [0, 17], rank: 0, first_device: 0}
-nodes:
-  model: {partition: {batch: [dp], ...}}
-  layers.*.mlp.norm: {partition: {seq: [tp]}}
+A tree of a plan is the plan and the edits made on it; a node that was made to
+say nothing is ``null``:
+
+    model: llama3-8b
+    plan: {dp: 4, tp: 4, pp: 2, zero: 1, global_batch: 128}
+    nodes:
+      layers.0-3: {recompute: full}
+
+A tree that was built by hand is written out:
+
+    model: llama3-8b
+    mesh: {pp: 2, dp: 4, tp: 4}
+    training: {micro_batch: 1, global_batch: 128, framework: megatron-core}
+    schedule: {name: 1f1b}
+    stages:
+    - {blocks: [0, 17], rank: 0, first_device: 0}
+    nodes:
+      model: {partition: {batch: [dp], ...}}
+      layers.*.mlp.norm: {partition: {seq: [tp]}}
 """
 
 from __future__ import annotations
@@ -21,39 +30,68 @@ from typing import Any
 
 import yaml
 
+from proteus import frameworks
 from proteus.errors import InputError, context, unknown
 from proteus.mesh import Mesh
 from proteus.model import zoo
 from proteus.model.graph import Lora, Model
 from proteus.model.lora import with_lora
 from proteus.strategy.config import TENSOR_ROLES, Memory, NodeConfig, ScheduleConfig, Stage, Training, plain
+from proteus.strategy.plan import Plan, specs
+from proteus.strategy.recipe import framework_of
 from proteus.strategy.tree import StrategyTree
 
 #: how the root is written among the nodes
 ROOT = "model"
-_TOP = ("model", "seq", "lora", "mesh", "training", "schedule", "stages", "nodes")
+_TOP = ("model", "seq", "lora", "plan", "mesh", "training", "schedule", "stages", "nodes")
+#: what a plan says itself
+_NOT_BESIDE_PLAN = ("mesh", "training", "stages")
 _NODE = ("partition", "memory", "recompute", "exchange", "frozen")
 
 
 def to_yaml(tree: StrategyTree) -> str:
     """YAML text of a tree."""
+    body = _by_hand(tree) if tree.plan is None else _planned(tree, tree.plan)
+    document = {**_model(tree.given_model), **body}
+    return str(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120))
+
+
+def _model(model: Model) -> dict[str, Any]:
+    return {
+        "model": model.name,
+        **({"seq": model.seq} if model.seq > 1 else {}),
+        **({} if model.lora is None else {"lora": plain(model.lora)}),
+    }
+
+
+def _planned(tree: StrategyTree, said: Plan) -> dict[str, Any]:
+    plan = {name: list(value) if isinstance(value, tuple) else value for name, value in said.said.items()}
+    if said.framework is not None:
+        plan["framework"] = specs()["framework"].kind.text(said.framework)
+    nodes = {selector or ROOT: None if config is None else _plain_node(config) for selector, config in tree.edits}
+    return {
+        "plan": plan,
+        **({} if tree.schedule.grid is None else {"schedule": {"grid": tree.schedule.grid}}),
+        **({"nodes": nodes} if nodes else {}),
+    }
+
+
+def _by_hand(tree: StrategyTree) -> dict[str, Any]:
     stages = []
     for stage in tree.stages:
         row: dict[str, Any] = {"blocks": list(stage.blocks), "rank": stage.rank, "first_device": stage.first_device}
         if stage.mesh != _inner(tree.mesh):
             row["mesh"] = dict(stage.mesh.axes)
         stages.append(row)
-    document = {
-        "model": tree.model.name,
-        **({"seq": tree.model.seq} if tree.model.seq > 1 else {}),
-        **({} if tree.model.lora is None else {"lora": plain(tree.model.lora)}),
+    training = {f.name: getattr(tree.training, f.name) for f in fields(Training)}
+    training["framework"] = tree.training.framework.text
+    return {
         "mesh": dict(tree.mesh.axes),
-        "training": plain(tree.training),
+        "training": training,
         "schedule": plain(tree.schedule),
         "stages": stages,
         "nodes": {selector or ROOT: _plain_node(config) for selector, config in tree.configs},
     }
-    return str(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120))
 
 
 def _inner(mesh: Mesh) -> Mesh:
@@ -111,23 +149,19 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
     if top.get("lora") is not None:
         with context(reader.where(("lora",))):
             model = with_lora(model, reader.lora(top["lora"], ("lora",)))
-    mesh = reader.mesh(top.get("mesh", {"dp": 1}), ("mesh",))
-    stages = reader.stages(top.get("stages"), mesh, model)
-    ranks = 1 + max(stage.rank for stage in stages)
-    if "pp" in mesh.names and mesh.degree("pp") != ranks:
-        raise reader.fail(
-            ("mesh", "pp"), f"{mesh.degree('pp')}, but the stages are on {ranks} pipeline ranks; make them equal"
-        )
-    with context(source):
-        tree = StrategyTree(model).with_mesh(mesh, stages)
-    tree = tree.with_training(**reader.fields(top.get("training", {}), Training, ("training",)))
-    tree = tree.with_schedule(**reader.fields(top.get("schedule", {}), ScheduleConfig, ("schedule",)))
+    tree = reader.planned(top, model) if "plan" in top else reader.by_hand(top, model)
     for selector, row in reader.mapping(top.get("nodes", {}), ("nodes",)).items():
         path = ("nodes", str(selector))
-        config = reader.node(row, path)
-        with context(f"{source}, line {lines.get(path, 0)}"):
-            tree = tree.set("" if selector == ROOT else str(selector), **config)
-    return StrategyTree(model, _state=tree._state)
+        node = "" if selector == ROOT else str(selector)
+        where = f"{source}, line {lines.get(path, 0)}"
+        with context(where):
+            if row is None:
+                tree = tree.unset(node)
+            elif tree.plan is None:
+                tree = tree.set(node, **reader.node(row, path))
+            else:  # the plan may have changed since the edit, which then says nothing for now
+                tree = tree.edit(node, **reader.node(row, path))
+    return StrategyTree(tree.model, _state=tree._state)
 
 
 def _check_plain(text: str, source: str) -> None:
@@ -197,6 +231,45 @@ class _Reader:
         axes = self.mapping(value, path)
         return Mesh(tuple((str(name), self.integer(size, (*path, str(name)), 1)) for name, size in axes.items()))
 
+    def planned(self, top: Mapping[str, Any], model: Model) -> StrategyTree:
+        for name in _NOT_BESIDE_PLAN:
+            if name in top:
+                raise self.fail((name,), "the plan says this; drop it, or write the tree without a plan")
+        row = self.mapping(top["plan"], ("plan",))
+        for name, value in row.items():
+            with context(self.where(("plan", str(name)))):
+                Plan.of({name: value})
+        with context(self.where(("plan",))):
+            tree = StrategyTree(model).parallelize(Plan.of(row))
+        schedule = self.mapping(top.get("schedule", {}), ("schedule",))
+        self.only(schedule, ("grid",), ("schedule",))
+        return tree.with_schedule(grid=self.text(schedule["grid"], ("schedule", "grid"))) if schedule else tree
+
+    def by_hand(self, top: Mapping[str, Any], model: Model) -> StrategyTree:
+        mesh = self.mesh(top.get("mesh", {"dp": 1}), ("mesh",))
+        stages = self.stages(top.get("stages"), mesh, model)
+        ranks = 1 + max(stage.rank for stage in stages)
+        if "pp" in mesh.names and mesh.degree("pp") != ranks:
+            raise self.fail(
+                ("mesh", "pp"), f"{mesh.degree('pp')}, but the stages are on {ranks} pipeline ranks; make them equal"
+            )
+        with context(self.source):
+            tree = StrategyTree(model).with_mesh(mesh, stages)
+        tree = tree.with_training(**self.training(top.get("training", {}), ("training",)))
+        return tree.with_schedule(**self.fields(top.get("schedule", {}), ScheduleConfig, ("schedule",)))
+
+    def training(self, value: Any, path: tuple[str, ...]) -> dict[str, Any]:
+        """Fields of :class:`Training`, each checked as the plan's field of that name."""
+        row = self.mapping(value, path)
+        self.only(row, [f.name for f in fields(Training)], path)
+        found: dict[str, Any] = {}
+        for name, item in row.items():
+            with context(self.where((*path, name))):
+                found[name] = getattr(Plan.of({name: item}), name)
+                if name == "framework":
+                    found[name] = framework_of(Plan(framework=item))
+        return found
+
     def fields(self, value: Any, of: type, path: tuple[str, ...]) -> dict[str, Any]:
         row = self.mapping(value, path)
         kinds = {f.name: f.type for f in fields(of)}
@@ -218,6 +291,9 @@ class _Reader:
                 raise self.fail(at, f"expected text, found {item!r}")
             elif kind.startswith("tuple"):
                 item = self.names(item, at)
+            elif kind == "Framework":
+                with context(self.where(at)):
+                    item = frameworks.load(self.text(item, at))
             found[key] = item
         return found
 

@@ -10,7 +10,6 @@ from proteus.compiler.offload import offloaded_activations
 from proteus.compiler.program import BlockProgram, Compute, Instruction
 from proteus.compiler.state import ParameterState, StateMove, copy_moves, states
 from proteus.compiler.steps import phases
-from proteus.costs import profile as profiles
 from proteus.verify.place import Place, place_of
 
 
@@ -49,7 +48,7 @@ class Chunks:
     def __init__(self, graph: ExecutionGraph) -> None:
         self.chunks = graph.chunks
         self.is_split = graph.schedule.is_split
-        self.gathers_apart = not profiles.load(graph.tree.training.profile).prefetches
+        self.gathers_apart = not graph.framework.prefetches
         self.views = [[_view(link) for link in chunk.links] for chunk in graph.chunks]
         self._places: dict[tuple[int, str, tuple[str | None, ...], tuple[int, ...]], Place] = {}
 

@@ -26,7 +26,7 @@ from proteus.compiler.transfer import handed_tensors, pieces
 from proteus.errors import SimulationError
 from proteus.htae.tasks import Timeline
 from proteus.mesh import Mesh
-from proteus.strategy.schedules.plan import F
+from proteus.strategy.schedules.pipeline_plan import F
 from proteus.verify import moves
 from proteus.verify.chunks import Chunks, LinkView, own_chunks
 from proteus.verify.flat import FlatSpec, joined

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 from proteus.cli.flags import given_settings
 from proteus.cli.parser import build_parser
-from proteus.strategy.recipe import parallelize
+from proteus.strategy.plan import Plan, flag_of, specs
 
 BASE = ["simulate", "--model", "gpt2", "--cluster", "dgx-a100"]
 
@@ -38,11 +36,40 @@ def test_given_flags(flags: list[str], expected: dict) -> None:
     assert settings(*flags) == expected
 
 
-def test_every_flag_is_an_argument_of_the_recipe() -> None:
+def test_every_field_of_the_plan_has_its_flag() -> None:
     options = build_parser().parse_args(BASE)
-    for name in vars(options):
-        setattr(options, name, 1)
-    assert set(given_settings(options)) <= set(inspect.signature(parallelize).parameters)
+    assert set(specs()) <= set(vars(options))
+    help_text = " ".join(build_parser()._subparsers._group_actions[0].choices["simulate"].format_help().split())
+    for name in specs():
+        assert flag_of(name) in help_text
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(dp="fill", tp=2, seq=512, virtual_stages="max"),
+        Plan(layers_per_stage=(3, 4), offload=("optimizer",), bucket_bytes=25e6, lora_dropout=0.1),
+        Plan(overlap_gradients=False, compile=True, recompute_modules=("norm",), framework="nemo@24.07"),
+    ],
+)
+def test_flags_of_a_plan_read_back(plan: Plan) -> None:
+    assert Plan.of(settings(*plan.flags())) == plan
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--tp", "0"], "'0' is not a whole number of at least 1"),
+        (["--zero", "4"], "'4' is not a whole number from 0 to 3"),
+        (["--schedule", "1f2b"], "unknown schedule '1f2b'; nearest: 1f1b"),
+        (["--bucket-bytes", "inf"], "a finite number above 0"),
+        (["--dp", "fil"], "or 'fill'"),
+    ],
+)
+def test_a_bad_flag_names_the_rule(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        build_parser().parse_args([*BASE, *flags])
+    assert stopped.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_flags_are_written_out(capsys: pytest.CaptureFixture[str]) -> None:

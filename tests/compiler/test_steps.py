@@ -7,7 +7,7 @@ from proteus.compiler.chain import chain
 from proteus.compiler.memory import saved_tensors
 from proteus.compiler.program import BlockProgram, Move, ProgramPhase, reads, writes
 from proteus.compiler.steps import PORT, phases, runs_weights_apart
-from proteus.strategy.schedules.plan import B, F, W
+from proteus.strategy.schedules.pipeline_plan import B, F, W
 
 
 def programs(regathers: bool = True, stops_early: bool = False, **degrees: object) -> dict[str, BlockProgram]:

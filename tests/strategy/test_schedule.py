@@ -14,7 +14,7 @@ from proteus.strategy.schedule import (
     SCHEDULES,
     Action,
     ActionKind,
-    Plan,
+    PipelinePlan,
     format_grid,
     in_flight_peak,
     in_flight_peak_by_chunk,
@@ -41,7 +41,7 @@ PLANS = {
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> PipelinePlan:
     """Any schedule with numbers that it takes."""
     name = draw(st.sampled_from(sorted(SCHEDULES)))
     num_ranks = draw(st.integers(1, 9))
@@ -84,14 +84,14 @@ def test_every_golden_file_is_compared() -> None:
 
 
 @given(plans())
-def test_every_plan_runs(made: Plan) -> None:
+def test_every_plan_runs(made: PipelinePlan) -> None:
     assert validate(made) is made
     kinds = 3 if made.is_split[0] else 2
     assert len(made.chunk) == made.num_chunks * made.num_micro_batches * kinds
 
 
 @given(plans())
-def test_columns_are_the_rows(made: Plan) -> None:
+def test_columns_are_the_rows(made: PipelinePlan) -> None:
     for rank, row in enumerate(made.rows):
         chunk, kind, micro_batch = made.columns(rank)
         assert (chunk.dtype, kind.dtype, micro_batch.dtype) == (np.int32, np.uint8, np.int32)
@@ -101,7 +101,7 @@ def test_columns_are_the_rows(made: Plan) -> None:
 
 
 @given(plans())
-def test_grid_round_trip(made: Plan) -> None:
+def test_grid_round_trip(made: PipelinePlan) -> None:
     again = parse_grid(format_grid(made))
     assert again == made
     assert hash(again) == hash(made)
@@ -109,7 +109,7 @@ def test_grid_round_trip(made: Plan) -> None:
 
 
 @given(plans())
-def test_micro_batches_of_a_chunk_pass_in_order(made: Plan) -> None:
+def test_micro_batches_of_a_chunk_pass_in_order(made: PipelinePlan) -> None:
     for chunk in range(made.num_chunks):
         for kind in range(3):
             micro_batches = made.micro_batch[(made.chunk == chunk) & (made.kind == kind)]

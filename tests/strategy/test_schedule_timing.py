@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proteus.errors import StrategyError
-from proteus.strategy.schedule import Action, Plan, in_flight_peak, parse_grid, plan, simulate_unit, walk
+from proteus.strategy.schedule import Action, PipelinePlan, in_flight_peak, parse_grid, plan, simulate_unit, walk
 
 RANKS = st.integers(1, 10)
 MICRO_BATCHES = st.integers(1, 40)
 COST = st.integers(1, 9)
 
 
-def spans(made: Plan, *cost: float) -> list[float]:
+def spans(made: PipelinePlan, *cost: float) -> list[float]:
     """From the first to the last action of every rank."""
     ran = walk(made, *cost)
     return [float(ran.end[end - 1] - ran.start[begin]) for begin, end in zip(made.row_ptr, made.row_ptr[1:])]

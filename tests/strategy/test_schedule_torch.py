@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proteus.strategy.schedule import Plan, plan
+from proteus.strategy.schedule import PipelinePlan, plan
 
 schedules = pytest.importorskip("torch.distributed.pipelining.schedules", reason="torch is not installed")
 
@@ -42,7 +42,7 @@ def spelled(action: Any) -> list[str]:
     return [f"{chunk}{letter}{micro_batch}" for letter in {"F": "F", "I": "B", "W": "W", "B": "BW"}[kind]]
 
 
-def our_rows(made: Plan) -> list[list[str]]:
+def our_rows(made: PipelinePlan) -> list[list[str]]:
     return [
         [text for action in row for text in ([repr(action)] if made.is_split[action.chunk] else _whole(repr(action)))]
         for row in made.rows

@@ -45,7 +45,10 @@ def test_writing_is_stable() -> None:
         ("model: tiny-lama", "f.yaml, line 1: model: unknown model 'tiny-lama'; nearest: tiny-llama"),
         ("model: gpt2\nmesch: {dp: 2}", "f.yaml, line 2: mesch: unknown field 'mesch'; nearest: mesh"),
         ("model: gpt2\nmesh: {dp: x}", "f.yaml, line 2: mesh.dp: expected a whole number of at least 1, found 'x'"),
-        ("model: gpt2\ntraining:\n  micro_batch: yes", "line 3: training.micro_batch: expected a whole number"),
+        (
+            "model: gpt2\ntraining:\n  micro_batch: yes",
+            "line 3: training.micro_batch: micro_batch=True; it must be a whole number",
+        ),
         ("model: gpt2\nschedule: {nam: 1f1b}", "line 2: schedule.nam: unknown field 'nam'; nearest: name"),
         ("model: gpt2\nnodes:\n  layers.*.foo: {recompute: full}", "f.yaml, line 3: layers.*.foo: unknown tree node"),
         ("model: gpt2\nnodes:\n  model: {memory: {parm: {}}}", "line 3: nodes.model.memory.parm: unknown field 'parm'"),

@@ -10,7 +10,7 @@ import anywidget
 import traitlets as t
 
 import proteus as pt
-from proteus.cluster import gpus
+from proteus.hardware import gpus
 from proteus_widgets.assets import module, style
 from proteus_widgets.options import FIXED
 from proteus_widgets.session import Session
@@ -147,7 +147,7 @@ class Controls(anywidget.AnyWidget):
             case "nodes":
                 session.request(cluster=session.cluster.with_nodes(int(value)))
             case "gpu":
-                session.request(cluster=session.cluster.with_gpu(str(value)))
+                session.request_gpu(str(value))
             case _:
                 session.request(**{name: value})
 

@@ -13,7 +13,7 @@ from proteus.errors import ProteusError
 from proteus.model.graph import Model
 from proteus.strategy import StrategyTree
 from proteus.strategy.config import RECOMPUTES
-from proteus.strategy.recipe import num_experts, possible_tensor_degrees
+from proteus.strategy.degrees import num_experts, possible_tensor_degrees
 from proteus.strategy.schedule import SCHEDULES
 from proteus_widgets.settings import Settings, follow
 

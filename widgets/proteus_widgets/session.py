@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import traitlets as t
 
 import proteus as pt
+from proteus import hardware
 from proteus.cluster import Cluster
 from proteus.errors import InputError, ProteusError, Stopped, context, unknown
 from proteus.model.graph import Model
@@ -176,6 +177,16 @@ class Session(t.HasTraits):
             if cluster is not None:
                 named["cluster"] = pt.clusters.load(cluster, nodes=nodes)
             return self._changed(moment, named)
+
+        self._soon(change)
+
+    def request_gpu(self, name: str) -> None:
+        """As :meth:`request` for another GPU of the catalogue in the same hosts; the one that is there stays."""
+
+        def change(moment: Moment) -> Moment:
+            if moment.cluster.gpu().name == name:
+                return moment
+            return self._changed(moment, {"cluster": moment.cluster.with_gpu(hardware.load(name))})
 
         self._soon(change)
 

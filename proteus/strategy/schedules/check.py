@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from proteus.errors import StrategyError
 from proteus.strategy.schedules.grid import draw
-from proteus.strategy.schedules.plan import KINDS, Action, ActionKind, Plan
+from proteus.strategy.schedules.pipeline_plan import KINDS, Action, ActionKind, PipelinePlan
 from proteus.strategy.schedules.timing import needs, walk
 
 
-def validate(plan: Plan) -> Plan:
+def validate(plan: PipelinePlan) -> PipelinePlan:
     """`plan` itself when it can run; an error that draws the grid when not.
 
     Every chunk must run F and B once for every micro-batch (W too where the
@@ -41,11 +41,11 @@ def validate(plan: Plan) -> Plan:
     return plan
 
 
-def _fault(plan: Plan, rank: int, step: int, problem: str) -> StrategyError:
+def _fault(plan: PipelinePlan, rank: int, step: int, problem: str) -> StrategyError:
     return StrategyError(f"schedule {plan.name}: {problem}\n{draw(plan, fault=(rank, step))}")
 
 
-def _check_rows(plan: Plan) -> None:
+def _check_rows(plan: PipelinePlan) -> None:
     done: dict[Action, tuple[int, int]] = {}
     for rank, row in enumerate(plan.rows):
         for step, action in enumerate(row):
@@ -71,7 +71,7 @@ def _check_rows(plan: Plan) -> None:
             done[action] = (rank, step)
 
 
-def _check_complete(plan: Plan) -> None:
+def _check_complete(plan: PipelinePlan) -> None:
     """Nothing runs twice by now, so what is not there is missing."""
     there = {action for row in plan.rows for action in row}
     for chunk, split in enumerate(plan.is_split):
@@ -86,7 +86,7 @@ def _check_complete(plan: Plan) -> None:
                     )
 
 
-def _deadlock(plan: Plan, stuck: dict[int, int]) -> StrategyError:
+def _deadlock(plan: PipelinePlan, stuck: dict[int, int]) -> StrategyError:
     parts = []
     rank = min(stuck)
     seen: list[int] = []
@@ -102,7 +102,7 @@ def _deadlock(plan: Plan, stuck: dict[int, int]) -> StrategyError:
     return _fault(plan, circle[0], stuck[circle[0]], problem)
 
 
-def _blocker(plan: Plan, stuck: dict[int, int], rank: int) -> tuple[Action, int]:
+def _blocker(plan: PipelinePlan, stuck: dict[int, int], rank: int) -> tuple[Action, int]:
     """What a stopped rank waits for, and whose it is."""
     action = plan.rows[rank][stuck[rank]]
     need = needs(action.chunk, KINDS.index(action.kind), action.micro_batch, plan.num_chunks - 1)

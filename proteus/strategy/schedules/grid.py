@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from proteus.errors import StrategyError
-from proteus.strategy.schedules.plan import KINDS, Action, Plan
+from proteus.strategy.schedules.pipeline_plan import KINDS, Action, PipelinePlan
 from proteus.strategy.schedules.timing import walk
 
 # Steps drawn on each side of a fault: one screen of 120 columns.
 _STEPS_AROUND_FAULT = 10
 
 
-def parse_grid(text: str) -> Plan:
+def parse_grid(text: str) -> PipelinePlan:
     """A plan from text: one row per rank, actions separated by blanks.
 
     ``#`` starts a comment; lines without actions are passed over.  The chunks
@@ -75,10 +75,10 @@ def parse_grid(text: str) -> Plan:
         for row in rows
     ]
     chunk_rank = [rank_of[chunk][0] for chunk in range(len(rank_of))]
-    return Plan.from_columns("grid", len(micro_batches), chunk_rank, columns)
+    return PipelinePlan.from_columns("grid", len(micro_batches), chunk_rank, columns)
 
 
-def format_grid(plan: Plan) -> str:
+def format_grid(plan: PipelinePlan) -> str:
     """The text that :func:`parse_grid` reads back.
 
     Examples
@@ -92,7 +92,7 @@ def format_grid(plan: Plan) -> str:
 
 
 def draw(
-    plan: Plan,
+    plan: PipelinePlan,
     durations: Mapping[str, int] | None = None,
     fault: tuple[int, int] | None = None,
 ) -> str:
@@ -146,7 +146,7 @@ def draw(
     return "\n".join(lines)
 
 
-def _timed(plan: Plan, durations: Mapping[str, int]) -> list[list[str]]:
+def _timed(plan: PipelinePlan, durations: Mapping[str, int]) -> list[list[str]]:
     cost = [int(durations.get(kind, 0)) for kind in KINDS]
     ran = walk(plan, *cost)
     if ran.stuck:

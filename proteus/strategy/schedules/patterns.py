@@ -12,7 +12,7 @@ from collections import deque
 
 import numpy as np
 
-from proteus.strategy.schedules.plan import B, F, W
+from proteus.strategy.schedules.pipeline_plan import B, F, W
 
 # A symbol is 3 * local chunk + kind.
 F0, B0, W0, F1, B1, W1 = range(6)

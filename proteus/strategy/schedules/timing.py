@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proteus.errors import StrategyError
-from proteus.strategy.schedules.plan import B, F, Plan, W
+from proteus.strategy.schedules.pipeline_plan import B, F, PipelinePlan, W
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class UnitTimes(NamedTuple):
     in_flight_peak: tuple[int, ...]
 
 
-def walk(plan: Plan, f: float = 1, b: float = 2, w: float = 0, send: float = 0) -> Walk:
+def walk(plan: PipelinePlan, f: float = 1, b: float = 2, w: float = 0, send: float = 0) -> Walk:
     """Run the rows in order, each action as early as its inputs allow.
 
     Time is linear in the actions: a rank that waits is woken by the action it
@@ -92,7 +92,7 @@ def needs(chunk: int, kind: int, micro_batch: int, last: int) -> tuple[int, int,
     return (chunk, B, micro_batch)
 
 
-def simulate_unit(plan: Plan, f: float = 1, b: float = 2, w: float = 0, send: float = 0) -> UnitTimes:
+def simulate_unit(plan: PipelinePlan, f: float = 1, b: float = 2, w: float = 0, send: float = 0) -> UnitTimes:
     """Makespan, busy time and most activations held, when every chunk costs the same.
 
     Parameters
@@ -119,7 +119,7 @@ def simulate_unit(plan: Plan, f: float = 1, b: float = 2, w: float = 0, send: fl
     return UnitTimes(float(ran.end.max()), busy, in_flight_peak(plan))
 
 
-def in_flight_peak(plan: Plan) -> tuple[int, ...]:
+def in_flight_peak(plan: PipelinePlan) -> tuple[int, ...]:
     """For every rank, the most (chunk, micro-batch) pairs whose activations it holds.
 
     Held from F to the end of the backward: B, or W where the backward is cut
@@ -141,7 +141,7 @@ def in_flight_peak(plan: Plan) -> tuple[int, ...]:
     return tuple(int(held[begin:end].max() - before[begin]) if end > begin else 0 for begin, end in pairwise(ends))
 
 
-def in_flight_peak_by_chunk(plan: Plan) -> tuple[int, ...]:
+def in_flight_peak_by_chunk(plan: PipelinePlan) -> tuple[int, ...]:
     """For every chunk, the most micro-batches whose activations are held."""
     peaks = []
     for chunk, split in enumerate(plan.is_split):

@@ -1,0 +1,427 @@
+"""The plan: everything that a recipe takes, as one typed value.
+
+Every field may be None: the user says nothing of it.  :func:`decide` fills
+it in by precedence: the user's word, the framework's default, Proteus's own.
+The signature of :meth:`StrategyTree.parallelize`, the flags of the command
+line, the controls of the workbench and the ``plan`` of a YAML file are views
+of these fields, and :class:`Plan` is their one validator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+from proteus.costs import precision as precisions
+from proteus.costs.optimizer import OPTIMIZERS
+from proteus.errors import StrategyError, unknown
+from proteus.frameworks import DEFAULT, Framework
+from proteus.frameworks.framework import KINDS as FRAMEWORK_KINDS
+from proteus.strategy.config import TENSOR_ROLES
+from proteus.strategy.fields import Choice, Kind, Names, Real, Switch, Whole, Wholes
+from proteus.strategy.schedule import SCHEDULES
+from proteus.strategy.stages import CUTS
+
+Group = Literal["degrees", "batch", "pipeline", "memory", "communication", "numerics", "software", "model"]
+GROUPS: tuple[Group, ...] = (
+    "degrees", "batch", "pipeline", "memory", "communication", "numerics", "software", "model",
+)  # fmt: skip
+#: how context parallelism meets attention
+CONTEXTS = ("all_gather", "ring", "all_to_all")
+#: what is run again in the backward: ``op`` is torchtitan's per-op policy, ``auto`` as little as makes the step fit
+RECOMPUTES = ("none", "selective", "full", "op", "auto")
+#: ops that ``recompute_modules`` names: norms, and activation functions with their dropouts
+RECOMPUTE_MODULES = ("norm", "activation")
+#: the degree that fills the devices which the others leave
+FILL = "fill"
+#: as many virtual stages as there are layers in a stage
+MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSpec:
+    """What is known of a field of the plan, beside its type.
+
+    Parameters
+    ----------
+    kind
+        The values it takes.
+    default
+        Proteus's own default; None where it follows from other fields, as `help` says.
+    help
+        One sentence for people.
+    group
+        Which fields it stands among.
+    """
+
+    kind: Kind
+    default: Any
+    help: str
+    group: Group
+
+
+def _spec(kind: Kind, default: Any, help: str, *, group: Group) -> Any:
+    return field(default=None, metadata={"spec": FieldSpec(kind=kind, default=default, help=help, group=group)})
+
+
+def _degree(help: str, *, words: tuple[str, ...] = (), default: int | None = 1) -> Any:
+    return _spec(Whole(least=1, words=words), default, help, group="degrees")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkKind:
+    """A framework: a name with version and changes, a YAML file, or a :class:`Framework` value."""
+
+    rule: ClassVar[str] = (
+        "a framework such as 'megatron-core' or 'nemo@24.07, attention=flash2', a YAML file, or a pt.Framework"
+    )
+    metavar: ClassVar[str] = "NAME[@VERSION]|FILE"
+
+    def check(self, value: object) -> str | Framework:
+        if not isinstance(value, str | Framework):
+            raise ValueError(self.rule)
+        return value
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def text(self, value: str | Framework) -> str:
+        return value if isinstance(value, str) else value.text
+
+
+FRAMEWORK = FrameworkKind()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a model is trained on many devices, in the words of the field.
+
+    All fields are None unless said.  Two plans are equal when they say the same.
+
+    Examples
+    --------
+    >>> plan = Plan(dp=4, tp=2, zero=1)
+    >>> plan
+    Plan(dp=4, tp=2, zero=1)
+    >>> plan.changed(zero=2, tp=None)
+    Plan(dp=4, zero=2)
+    >>> Plan(zero="1")
+    Traceback (most recent call last):
+    ...
+    proteus.errors.StrategyError: zero='1'; it must be a whole number from 0 to 3
+    """
+
+    dp: int | Literal["fill"] | None = _degree(
+        "data-parallel replicas; fill takes the devices that the other degrees leave", words=(FILL,)
+    )
+    tp: int | None = _degree("tensor-parallel ranks that share each layer")
+    pp: int | None = _degree("pipeline stages of consecutive layers")
+    cp: int | None = _degree("context-parallel ranks that share each sequence")
+    ep: int | None = _degree("expert-parallel ranks that share the experts; they are data, context or tensor ranks")
+    etp: int | None = _degree("tensor-parallel ranks of each expert; tp unless given", default=None)
+    shard: int | None = _degree(
+        "data-parallel ranks over which ZeRO shards, copies beyond them (hybrid sharding); all unless given",
+        default=None,
+    )
+    num_devices: int | None = _degree("devices that dp=fill fills; those of the cluster unless given", default=None)
+
+    seq: int | None = _spec(
+        Whole(least=1), None, "sequence length [tokens]; that of the model unless given", group="batch"
+    )
+    micro_batch: int | None = _spec(
+        Whole(least=1), 1, "samples of one micro-batch on one data-parallel rank", group="batch"
+    )
+    global_batch: int | None = _spec(
+        Whole(least=1), None, "samples of one step; micro_batch × dp × pp unless given", group="batch"
+    )
+
+    schedule: str | None = _spec(Choice(lambda: SCHEDULES, "schedule"), "1f1b", "pipeline schedule", group="pipeline")
+    virtual_stages: int | Literal["max"] | None = _spec(
+        Whole(least=1, words=(MAX,)), None,
+        "model chunks per pipeline rank; more than 1 asks for the interleaved schedule, max is one layer a chunk; "
+        "1 unless given, 2 with the interleaved schedule", group="pipeline",
+    )  # fmt: skip
+    max_in_flight: int | None = _spec(
+        Whole(least=1), None, "most micro-batches of a stage whose backward has not ended; the schedule's unless given",
+        group="pipeline",
+    )  # fmt: skip
+    layers_per_stage: tuple[int, ...] | None = _spec(
+        Wholes(least=0), None, "layers of each pipeline chunk; pipeline_cut decides unless given", group="pipeline"
+    )
+    pipeline_cut: str | None = _spec(
+        Choice(lambda: CUTS, "pipeline cut"), "balanced", "how layers are dealt to the pipeline chunks",
+        group="pipeline",
+    )  # fmt: skip
+
+    zero: int | None = _spec(
+        Whole(least=0, most=3), 0, "ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 parameters too",
+        group="memory",
+    )  # fmt: skip
+    sequence_parallel: bool | None = _spec(
+        Switch(), False, "shard norms, dropouts and residuals along the sequence over the tensor ranks", group="memory"
+    )
+    recompute: str | None = _spec(
+        Choice(lambda: RECOMPUTES, "recompute"), "none",
+        "activations computed again in the backward pass; op is torchtitan's per-op policy, "
+        "auto as little as makes the step fit", group="memory",
+    )  # fmt: skip
+    recompute_layers: int | None = _spec(
+        Whole(least=1), None, "recompute only in the first N layers of every stage; in all unless given", group="memory"
+    )
+    recompute_modules: tuple[str, ...] | None = _spec(
+        Names(lambda: RECOMPUTE_MODULES, "module to recompute"), (), "cheap ops computed again in every layer",
+        group="memory",
+    )  # fmt: skip
+    offload: tuple[str, ...] | None = _spec(
+        Names(lambda: TENSOR_ROLES, "tensor role"), (), "tensors kept in host memory", group="memory"
+    )
+
+    context: str | None = _spec(
+        Choice(lambda: CONTEXTS, "context"), "all_gather",
+        "how context parallelism meets attention: gather keys and values, pass them round a ring, or all_to_all heads",
+        group="communication",
+    )  # fmt: skip
+    bucket_bytes: float | None = _spec(
+        Real(above=0.0, unit="bytes"), None, "gradients are reduced in buckets of about this size; the framework's "
+        "unless given", group="communication",
+    )  # fmt: skip
+    overlap_gradients: bool | None = _spec(
+        Switch(), True, "reduce gradients while the backward pass goes on", group="communication"
+    )
+    overlap_parameters: bool | None = _spec(
+        Switch(), False, "gather the parameters that ZeRO-1 and 2 updated during the next step's forward pass",
+        group="communication",
+    )  # fmt: skip
+    overlap_tensor: str | None = _spec(
+        Choice(lambda: FRAMEWORK_KINDS["overlaps_tensor"].choices, "tensor overlap"), None,
+        "where tensor-parallel communication runs in chunks beside its GEMM; as the framework does unless given",
+        group="communication",
+    )  # fmt: skip
+    overlap_experts: bool | None = _spec(
+        Switch(), None, "exchange tokens between experts while another micro-batch computes; as the framework does "
+        "unless given", group="communication",
+    )  # fmt: skip
+    overlap_steps: bool | None = _spec(
+        Switch(), False, "every rank begins the next step when it has ended its own", group="communication"
+    )
+
+    precision: str | None = _spec(
+        Choice(lambda: precisions.names(), "precision"), "bf16", "compute precision", group="numerics"
+    )
+    optimizer: str | None = _spec(Choice(lambda: OPTIMIZERS, "optimizer"), "adam", "optimizer", group="numerics")
+
+    framework: str | Framework | None = _spec(  # noqa: RUF009  # it is a field, as all others are
+        FRAMEWORK, DEFAULT, "training framework: its kernels, runtime, memory and defaults",
+        group="software",
+    )  # fmt: skip
+    attention: str | None = _spec(
+        Choice(lambda: FRAMEWORK_KINDS["attention"].choices, "attention kernel"), None,
+        "attention kernel; the framework's unless given", group="software",
+    )  # fmt: skip
+    compile: bool | None = _spec(Switch(), None, "the model is compiled (torch.compile); as the framework does unless "
+        "given", group="software")  # fmt: skip
+    cuda_graphs: bool | None = _spec(Switch(), None, "the step is replayed as CUDA graphs; as the framework does "
+        "unless given", group="software")  # fmt: skip
+
+    pad_vocab: int | None = _spec(
+        Whole(least=0), None,
+        "the vocabulary grows to a multiple of this times tp; unless given, to 128 times tp where tp does not divide "
+        "it; 0 never", group="model",
+    )  # fmt: skip
+    lora: int | None = _spec(
+        Whole(least=1), None, "rank of low-rank adapters beside the GEMMs of the layers; all else is frozen",
+        group="model",
+    )  # fmt: skip
+    lora_targets: tuple[str, ...] | None = _spec(
+        Names(), (), "GEMMs with adapters: attention.qkv, mlp, ...; all of the layers unless given", group="model"
+    )
+    lora_dropout: float | None = _spec(
+        Real(least=0.0, below=1.0), 0.0, "rate of the dropout before an adapter", group="model"
+    )
+    lora_base: str | None = _spec(
+        Choice(lambda: ("exact", "nf4"), "base of adapters"), "exact",
+        "frozen weights beside adapters: as they are, or in 4 bits (QLoRA)", group="model",
+    )  # fmt: skip
+    freeze: tuple[str, ...] | None = _spec(
+        Names(), (), "nodes whose parameters are not trained: embedding, layers.0-11, ...", group="model"
+    )
+
+    def __post_init__(self) -> None:
+        for name, spec in specs().items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            try:
+                object.__setattr__(self, name, spec.kind.check(value))
+            except ValueError as error:
+                raise StrategyError(_broken(name, value, error)) from None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Plan:
+        """The plan that says `values`.
+
+        Raises
+        ------
+        StrategyError
+            A name that is no field, with the nearest, or a value that does not fit.
+        """
+        for name in values:
+            if name not in specs():
+                raise StrategyError(unknown("field of a plan", str(name), specs()))
+        return cls(**values)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The fields that are said, in their order."""
+        return {name: value for name in specs() if (value := getattr(self, name)) is not None}
+
+    def changed(self, **changes: Any) -> Plan:
+        """This plan with `changes` and nothing else changed; None takes a word back."""
+        return Plan.of({**self.said, **changes})
+
+    def flags(self) -> list[str]:
+        """The plan as flags of the command line.
+
+        >>> Plan(dp=4, sequence_parallel=False, offload=("optimizer",)).flags()
+        ['--dp', '4', '--no-sequence-parallel', '--offload', 'optimizer']
+        """
+        found: list[str] = []
+        for name, value in self.said.items():
+            flag, kind = flag_of(name), specs()[name].kind
+            if isinstance(value, bool):
+                found.append(flag if value else flag.replace("--", "--no-", 1))
+            else:
+                found += [flag, kind.text(value)]
+        return found
+
+    def __repr__(self) -> str:
+        return f"Plan({', '.join(f'{name}={value!r}' for name, value in self.said.items())})"
+
+
+def _broken(name: str, value: object, error: ValueError) -> str:
+    text = str(error)
+    shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
+    return f"{name}: {text}" if text.startswith("unknown ") else f"{name}={shown}; it must be {text}"
+
+
+@cache
+def specs() -> Mapping[str, FieldSpec]:
+    """Every field of the plan, in its order."""
+    return {f.name: f.metadata["spec"] for f in fields(Plan)}
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field.
+
+    >>> flag_of("micro_batch")
+    '--micro-batch'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+Who = Literal["you", "model", "framework", "proteus"]
+#: the parties in words
+WHO: Mapping[Who, str] = {"you": "you", "model": "model", "framework": "framework", "proteus": "Proteus"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The value of a field, and whose word it is.
+
+    Parameters
+    ----------
+    value
+        None where nothing stands for it: what other fields imply holds.
+    who
+        ``you``, ``model`` (its own length), ``framework`` or ``proteus``.
+    source
+        Where the framework says so; empty for the others.
+    """
+
+    value: Any
+    who: Who
+    source: str = ""
+
+
+class DecidedPlan(Mapping[str, Decision]):
+    """Every field of a plan with its value and whose word it is.
+
+    Examples
+    --------
+    >>> from proteus.frameworks import load
+    >>> decided = decide(Plan(dp=4), load("megatron-core"))
+    >>> decided["dp"].who, decided["tp"].value, decided["tp"].who
+    ('you', 1, 'proteus')
+    """
+
+    __slots__ = ("_decisions", "framework")
+
+    def __init__(self, decisions: Mapping[str, Decision], framework: Framework) -> None:
+        self._decisions = dict(decisions)
+        self.framework = framework
+
+    def __getitem__(self, name: str) -> Decision:
+        try:
+            return self._decisions[name]
+        except KeyError:
+            raise StrategyError(unknown("field of a plan", name, self._decisions)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decisions)
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def value(self, name: str) -> Any:
+        return self._decisions[name].value
+
+    def with_values(self, who: Who | None = None, **values: Any) -> DecidedPlan:
+        """The same with values that followed from others; whose word they are stays, unless it is nobody's yet."""
+        changed = {
+            name: replace(old, value=value, who=old.who if who is None or old.value is not None else who)
+            for name, value in values.items()
+            for old in (self._decisions[name],)
+        }
+        return DecidedPlan({**self._decisions, **changed}, self.framework)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field → value, as JSON knows it; the framework as text."""
+        found = {name: decision.value for name, decision in self._decisions.items()}
+        said = found["framework"]
+        return {**found, "framework": said if isinstance(said, str) else said.text}
+
+    def origins(self) -> dict[str, Who]:
+        """Field → whose word it is."""
+        return {name: decision.who for name, decision in self._decisions.items()}
+
+    def __repr__(self) -> str:
+        rows = [
+            (name, FrameworkKind().text(d.value) if name == "framework" else _shown(d.value), WHO[d.who], d.source)
+            for name, d in self._decisions.items()
+        ]
+        wide = [max(len(row[at]) for row in rows) for at in range(3)]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(row, [*wide, 0])).rstrip() for row in rows]
+        return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == ():
+        return "-"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def decide(plan: Plan, framework: Framework) -> DecidedPlan:
+    """Every field of `plan`: the user's word, else the framework's default, else Proteus's."""
+    found: dict[str, Decision] = {}
+    for name, spec in specs().items():
+        value = getattr(plan, name)
+        if value is not None:
+            found[name] = Decision(value=value, who="you")
+        elif name in framework.defaults:
+            default = spec.kind.check(framework.defaults[name])
+            found[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
+        else:
+            found[name] = Decision(value=spec.default, who="proteus")
+    return DecidedPlan(found, framework)
