@@ -12,3 +12,6 @@ def load(name):
 
 def choices(field):
     return {"attention": get_args(_p.Attention), "overlaps_tensor": get_args(_p.TensorOverlap)}[field]
+
+
+names = _p.names

@@ -145,7 +145,7 @@ class Workbench(w.VBox):
             return []
         session = self.session
         rows = [session.rows[at] for at in (lit.node, *lit.others)]
-        return common([editors(session.tree, row, session.moment.edit(row.path)) for row in rows])
+        return common([editors(session.result.tree, row, session.moment.edit(row.path)) for row in rows])
 
     def _said(self, _change: Any = None) -> None:
         self.headline.state()

@@ -1,4 +1,4 @@
-import { h, prepare, watch } from "../common/dom.js";
+import { h, prepare, uniqueId, watch } from "../common/dom.js";
 import { probe } from "../common/probe.js";
 
 // Native selects and inputs: every keyboard and screen reader knows them. Impossible values stay
@@ -9,7 +9,8 @@ class ControlsView {
     this.model = model;
     this.body = h("div", { class: "pt-controls-body", role: "group", "aria-label": "Strategy" });
     this.hint = h("div", { class: "pt-hint", "aria-live": "polite" });
-    el.append(this.body, this.hint);
+    this.more = h("div", { role: "group", "aria-label": "More settings" });
+    el.append(this.body, this.more, this.hint);
     this.inputs = new Map();
   }
 
@@ -25,19 +26,39 @@ class ControlsView {
   build(fields) {
     this.inputs.clear();
     const groups = new Map();
+    const more = h("details", { class: "pt-more" }, h("summary", {}, "More settings"));
+    const others = h("div", { class: "pt-controls-body" });
+    more.append(others);
     for (const field of fields) {
-      if (!groups.has(field.group)) groups.set(field.group, h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group)));
-      const input = field.options ? h("select") : h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
+      const key = `${field.first} ${field.group}`;
+      if (!groups.has(key)) {
+        const group = h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
+        groups.set(key, group);
+        (field.first ? this.body : others).append(group);
+      }
+      const input = field.options ? h("select") : this.entry(field);
       input.name = field.name;
       if (field.narrow) input.classList.add("pt-narrow");
       input.addEventListener("input", () => { this.inputs.get(field.name).typing = true; });
       input.addEventListener("blur", () => { this.inputs.get(field.name).typing = false; });
       input.addEventListener("change", () => this.send(field.name));
       input.addEventListener("keydown", (event) => event.stopPropagation());
-      groups.get(field.group).append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
+      groups.get(key).append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
       this.inputs.set(field.name, { input });
     }
-    this.body.replaceChildren(...groups.values());
+    this.more.replaceChildren(more);
+  }
+
+  // an input for a number or a text; empty says nothing, and its placeholder shows what holds then
+  entry(field) {
+    if (field.input === "number") return h("input", { type: "number", min: field.min, step: field.step });
+    const input = h("input", { type: "text", spellcheck: "false" });
+    if (field.suggestions.length) {
+      const list = h("datalist", { id: uniqueId(field.name) }, ...field.suggestions.map((value) => h("option", { value })));
+      input.setAttribute("list", list.id);
+      this.more.before(list);
+    }
+    return input;
   }
 
   update(field) {
@@ -59,14 +80,19 @@ class ControlsView {
       const barred = field.options.filter((option) => option.reason);
       input.title = [field.tip, barred.length ? `not possible: ${barred.map((option) => `${option.label} (${option.reason})`).join("; ")}` : ""].filter(Boolean).join("\n");
       input.classList.toggle("pt-error", Boolean(chosen?.reason));
-    } else if (!entry.typing) input.value = field.value; // menus that come later do not take a number from under its typist
+    } else {
+      input.placeholder = field.default;
+      input.title = field.tip;
+      if (field.input === "number") input.step = field.step;
+      if (!entry.typing) input.value = field.value ?? ""; // menus that come later do not take a number from under its typist
+    }
   }
 
   send(name) {
     const entry = this.inputs.get(name);
     const { input, field } = entry;
     entry.typing = false;
-    const value = field.options ? field.options[input.selectedIndex]?.value : Number(input.value);
+    const value = field.options ? field.options[input.selectedIndex]?.value : typed(field, input.value.trim());
     if (value === undefined || Number.isNaN(value)) return;
     this.model.send({ type: "set", name, value });
   }
@@ -75,6 +101,11 @@ class ControlsView {
     this.hint.textContent = this.model.get("message");
     this.hint.classList.toggle("pt-error", this.model.get("failed"));
   }
+}
+
+function typed(field, text) {
+  if (text === "") return null;
+  return field.input === "number" ? Number(text) : text;
 }
 
 function render({ model, el }) {
