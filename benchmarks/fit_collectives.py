@@ -26,7 +26,6 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import least_squares
 
-from proteus.cluster import gpus
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.host import build
 from proteus.cluster.kinds import LinkKind
@@ -43,6 +42,7 @@ from proteus.costs.collectives import (
 )
 from proteus.costs.links import LinkTraits, ProtocolTraits
 from proteus.costs.shapes import group_shapes
+from proteus.hardware import gpus
 from proteus.units import GB, MB, US
 
 DATA = Path(__file__).parents[1] / "proteus/costs/data/collectives.yaml"

@@ -1,7 +1,7 @@
 """Fit the operator curves, score them on sources they never saw, write both.
 
     python benchmarks/fit_ops.py ../shared/data/kernels             fit, score, print
-    python benchmarks/fit_ops.py ../shared/data/kernels --write     and write proteus/costs/data/curves.json
+    python benchmarks/fit_ops.py ../shared/data/kernels --write     and write proteus/hardware/chips/*.yaml
     ... --family attention --write                                  its part alone
 
 Leave-one-source-out: the source scored took no part in the fit.  Where no
@@ -18,16 +18,17 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from opfit import chipfiles
 from opfit import fit as fitting
 from opfit import samples as reading
 from opfit.samples import Samples
 
-from proteus.cluster import gpus
 from proteus.costs import curves
 from proteus.costs.ops import GEMM_MAX_SPLIT
+from proteus.hardware import gpus
+from proteus.hardware.document import curves_values
 
-OUT = Path(__file__).parent.parent / "proteus" / "costs" / "data" / "curves.json"
-KERNELS = OUT.parents[2] / "validation" / "data" / "kernels.json"
+KERNELS = Path(__file__).parent.parent / "proteus" / "validation" / "data" / "kernels.json"
 #: arguments that are the shape of a kernel and not the sheet of a GPU
 SHAPE = {"gemm": 4, "conv": 13}
 #: fewest shapes that two sources share for their spread to say something
@@ -74,12 +75,14 @@ def fit(key: Key, data: list[Samples]) -> tuple[dict[str, np.ndarray], dict[str,
 def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | None:
     """The curve that the library would use for `key` where it has none."""
     family, chip, dtype = key
-    for other, name in curves.places(chip, dtype):
-        params = fits.get((family, other, name))
+    chips = gpus.catalogue().chips
+    own = chips[chip]
+    for other, name in curves.places((own, *gpus.lenders(own, chips)), dtype):
+        params = fits.get((family, other.name, name))
         if params is not None and family == "conv" and name != dtype:
             params = np.array(curves.with_products(tuple(params), other, dtype))
         if params is not None:
-            return (family, other, name), params
+            return (family, other.name, name), params
     return None
 
 
@@ -246,19 +249,16 @@ def print_scores(errors: list[dict[str, object]]) -> None:
 
 
 def write(table: dict[str, dict[str, dict[str, dict[str, object]]]], family: str | None) -> None:
-    """The data file; of `family` alone, with the others as they are."""
+    """Into the files of the chips; of `family` alone, with the others as they are."""
     published = json.loads((Path(__file__).parent / "opfit" / "published.json").read_text())
     if family in (None, "gemm"):
         anchor(table, published["anchors"])
     derive_flash1(table, published["flash1"])
-    if family:
-        kept = json.loads(OUT.read_text())["curves"]
-        for chip, families in table.items():
-            kept.setdefault(chip, {})[family] = families[family]
-        table = kept
-    body = {"about": "Written by benchmarks/fit_ops.py; the modules of proteus.costs explain the parameters."}
-    body |= {name: published[name] for name in ("access", "power", "sustained")} | {"curves": table}
-    OUT.write_text(json.dumps(body, indent=1) + "\n")
+    for chip, own in gpus.catalogue().chips.items():
+        found = dict(table.get(chip, {}))
+        if family:
+            found = curves_values(own.curves) | ({family: found[family]} if family in found else {})
+        chipfiles.write(chip, found)
 
 
 def anchor(table: dict[str, dict[str, dict[str, dict[str, object]]]], anchors: dict[str, object]) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 
 from proteus.compiler import price
 from proteus.costs import curves
+from proteus.hardware import gpus
 from proteus.validation import case
 from proteus.validation.machines import find_gpu
 from proteus.validation.runs import Run, shipped_runs
@@ -50,7 +51,7 @@ ALONE: Mapping[str, Mapping[str, Any]] = {
 def clock(chip: str, factor: float) -> Iterator[None]:
     """Everything simulated with that factor for the chip."""
     original = curves.sustained_factor
-    curves.sustained_factor = lambda name: factor if name == chip else original(name)
+    curves.sustained_factor = lambda one: factor if one.name == chip else original(one)
     price._cached_pricer.cache_clear()
     try:
         yield
@@ -98,7 +99,7 @@ def mean(logs: Sequence[float]) -> float:
 
 def of_clock(chip: str, tables: Mapping[str, list[Run]], rows: Mapping[str, int]) -> dict[str, float]:
     """What each table's mean error gains when the chip's clock is the median of the other tables."""
-    now = curves.sustained_factor(chip)
+    now = curves.sustained_factor(gpus.catalogue().chips[chip])
     before = {name: errors(runs) for name, runs in tables.items()}
     with clock(chip, now * (1 - STEP)):
         after = {name: errors(runs) for name, runs in tables.items()}
@@ -129,8 +130,7 @@ def main() -> int:
     for run in shipped_runs():
         gpu = find_gpu(run.gpu)
         if run.step_time_s is not None and gpu is not None:
-            chip, _ = curves.chip_of(gpu.name, gpu.generation)
-            chips.setdefault(chip, {}).setdefault(run.table_id, []).append(run)
+            chips.setdefault(gpu.chip.name, {}).setdefault(run.table_id, []).append(run)
             timed.setdefault(run.table_id, []).append(run)
     added = dict.fromkeys(timed, 0.0)
     for chip, tables in chips.items():

@@ -27,17 +27,11 @@ from pathlib import Path
 import proteus as pt
 from proteus.cluster import clusters
 from proteus.errors import ProteusError
+from proteus.hardware import Gpu
 from proteus.model.spec import Experts, TransformerSpec
 from proteus.model.transformer import transformer
-from proteus.result.memory import (
-    CUBLAS_BYTES,
-    CUBLAS_HANDLES,
-    CUBLAS_OTHER_BYTES,
-    ENGINE_BYTES,
-    ENGINE_OTHER_BYTES,
-    workspace_bytes,
-)
-from proteus.units import GiB
+from proteus.result.memory import CUBLAS_HANDLES, workspace_bytes
+from proteus.units import GiB, MiB
 
 #: vocabulary of GPT-2's tokenizer, and what Megatron pads it to a multiple of
 GPT2_VOCAB, PADDING = 50257, 128
@@ -148,12 +142,15 @@ def profile_of(row: Mapping[str, str]) -> str:
     return "megatron-sc21" if unfused else "megatron"
 
 
-def workspaces(row: Mapping[str, str], generation: str) -> float:
+#: scratch of a cuBLAS handle that CUBLAS_WORKSPACE_CONFIG=:4096:8 asks for [bytes]
+DETERMINISTIC_BYTES = 32 * MiB
+
+
+def workspaces(row: Mapping[str, str], gpu: Gpu) -> float:
     """Workspaces of the case [bytes]: the deterministic ones set CUBLAS_WORKSPACE_CONFIG=:4096:8, which is 32 MiB."""
-    cublas = CUBLAS_BYTES.get(generation, CUBLAS_OTHER_BYTES)
-    if is_deterministic(row):
-        cublas = CUBLAS_BYTES["hopper"]
-    engine = 0.0 if row["transformer_impl"] == "local" else ENGINE_BYTES.get(generation, ENGINE_OTHER_BYTES)
+    libraries = gpu.chip.libraries
+    cublas = DETERMINISTIC_BYTES if is_deterministic(row) else libraries.cublas_bytes
+    engine = 0.0 if row["transformer_impl"] == "local" else libraries.transformer_engine_bytes
     return CUBLAS_HANDLES * cublas + engine
 
 
@@ -188,8 +185,8 @@ def predict(row: Mapping[str, str]) -> Row:
     folding = result.graph.folding
     last = int(folding.representatives[folding.rank_class[tree.num_devices - 1]])
     steps = result.memory_over_time[last]
-    generation = cluster.gpu(last).generation
-    own = workspaces(row, generation) - workspace_bytes(generation, tree.training.profile)
+    gpu = cluster.gpu(last)
+    own = workspaces(row, gpu) - workspace_bytes(gpu, tree.training.profile)
     return Row(
         case=row["test_case"],
         gpu=row["gpu"],

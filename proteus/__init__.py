@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING
 
 from proteus.calibration import calibrated
 from proteus.cluster import Cluster, clusters
-from proteus.errors import InputError, ModelError, ProteusError, SimulationError, StrategyError, TopologyError
+from proteus.errors import (
+    InputError,
+    ModelError,
+    ProteusError,
+    SimulationError,
+    StrategyError,
+    TopologyError,
+    needs_extra,
+)
+from proteus.frameworks import Framework
+from proteus.hardware import Gpu
 from proteus.mesh import Mesh
 from proteus.model import zoo as models
 from proteus.model.graph import Lora, Model
@@ -26,24 +36,33 @@ from proteus.model.lora import with_lora
 from proteus.placement import Partial, Replicate, Shard
 from proteus.progress import Progress
 from proteus.result.result import Result
-from proteus.search import search
-from proteus.simulate import simulate
 from proteus.strategy import Memory, StrategyTree
+from proteus.strategy.config import Stage
+from proteus.strategy.plan import Plan
 
 if TYPE_CHECKING:
+    from proteus.search import search
+    from proteus.simulate import simulate
     from proteus_widgets import Workbench
+
+    __version__: str
+else:
+    # Modules that can be called: pt.search(...), and import proteus.search.space (docs/decisions/callable-modules.md).
+    from proteus import search, simulate
 
 
 def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
     """The workbench on a strategy: tree editor, topology and timeline, live."""
-    from proteus_widgets import Workbench
+    with needs_extra("lab", "pt.lab"):
+        from proteus_widgets import Workbench
 
     return Workbench(tree, cluster)
 
 
 def _to_html(result: Result, path: str | Path) -> None:
     """Write one offline file with the linked views."""
-    from proteus_widgets.export import write_html
+    with needs_extra("lab", "an HTML report"):
+        from proteus_widgets.export import write_html
 
     write_html(result, path)
 
@@ -55,6 +74,8 @@ Result.to_html = _to_html  # type: ignore[method-assign, assignment]
 
 __all__ = [
     "Cluster",
+    "Framework",
+    "Gpu",
     "InputError",
     "Lora",
     "Memory",
@@ -62,15 +83,18 @@ __all__ = [
     "Model",
     "ModelError",
     "Partial",
+    "Plan",
     "Progress",
     "ProteusError",
     "Replicate",
     "Result",
     "Shard",
     "SimulationError",
+    "Stage",
     "StrategyError",
     "StrategyTree",
     "TopologyError",
+    "__version__",
     "clusters",
     "from_hf",
     "lab",
@@ -79,3 +103,22 @@ __all__ = [
     "simulate",
     "with_lora",
 ]
+
+
+def __dir__() -> list[str]:
+    """What completion shows: the API, and not the modules that it is made of."""
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> str:
+    """The version, read from the package's metadata when somebody asks for it: that takes longer than this import."""
+    if name != "__version__":
+        raise AttributeError(f"module 'proteus' has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = version("proteus-sim")
+    except PackageNotFoundError:  # a checkout on the path, not installed
+        found = "unknown"
+    globals()["__version__"] = found
+    return found

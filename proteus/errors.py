@@ -69,6 +69,24 @@ def context(where: str) -> Iterator[None]:
         raise type(error)(f"{where}: {error}") from error
 
 
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Say which extra of the package `what` needs, where an import in the block finds a library missing.
+
+    >>> with needs_extra("lab", "the workbench"):
+    ...     import no_such_library
+    Traceback (most recent call last):
+    ...
+    proteus.errors.InputError: the workbench needs no_such_library; install it: pip install 'proteus-sim[lab]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith(("proteus.", "proteus_widgets.")):
+            raise  # a fault of ours
+        raise InputError(f"{what} needs {error.name}; install it: pip install 'proteus-sim[{extra}]'") from error
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The message for an unknown name, with the nearest known ones.
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from proteus.callable_module import make_callable
 from proteus.cluster import Cluster
 from proteus.errors import InputError
 from proteus.progress import Progress
@@ -130,3 +131,6 @@ def _simulate(tree: StrategyTree, cluster: Cluster, options: _Options) -> Result
         compile_s=compiled - begin, simulate_s=done - compiled, tasks=graph.num_tasks, tasks_run=graph.tasks.num_tasks
     )
     return Result(graph, timeline, timings)
+
+
+make_callable(__name__, simulate)

@@ -58,16 +58,24 @@ def playwrights_own() -> str:
 def install() -> None:
     """Install a browser, its output on stderr only."""
     if is_debian() and os.geteuid() == 0:
-        packages = ["chromium", "fonts-dejavu-core"]
-        commands = [
-            ["apt-get", "update", "-q"],
-            ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages],
-        ]
+        apt_install("a browser for the tests", "chromium", "fonts-dejavu-core")
     else:
-        commands = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+        run_installers("a browser for the tests", [sys.executable, "-m", "playwright", "install", "chromium"])
+
+
+def apt_install(what: str, *packages: str) -> None:
+    """Install Debian packages, without what they only recommend."""
+    run_installers(
+        what,
+        ["apt-get", "update", "-q"],
+        ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages],
+    )
+
+
+def run_installers(what: str, *commands: list[str]) -> None:
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     for command in commands:
-        print(f"Installing a browser for the tests: {' '.join(command)}", file=sys.stderr)
+        print(f"Installing {what}: {' '.join(command)}", file=sys.stderr)
         run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if run.returncode:
             print(run.stdout.decode(errors="replace")[-2000:], file=sys.stderr)

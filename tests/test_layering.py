@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "proteus"
 
 ORDER = (
-    "errors", "progress", "units", "identity", "files", "mesh", "placement",
-    "model", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
+    "errors", "callable_module", "progress", "units", "identity", "yaml_nodes", "files", "mesh", "placement",
+    "model", "hardware", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them
-COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "cluster", "costs"}
+COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "hardware", "cluster", "frameworks", "costs"}
 #: the language between compiler and engine: the one writes it, the other plays it.  It imports errors only.
 LANGUAGE = "proteus.htae.tasks"
 #: the only folders that may import torch
@@ -107,6 +107,15 @@ def test_heavy_libraries_stay_out(path: Path) -> None:
 def test_the_language_of_the_engine_needs_only_errors() -> None:
     names = {name for _, name, _ in imports(ROOT / f"{LANGUAGE.replace('.', '/')}.py") if name.startswith("proteus")}
     assert all(name.startswith("proteus.errors.") for name in names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=ids)
+def test_nothing_is_imported_by_its_name_in_text(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        assert name not in ("__import__", "importlib.import_module", "import_module"), (
+            f"{ids(path)}:{node.lineno}: import it by a statement, where this file's checks see it"
+        )
 
 
 def run_python(code: str) -> str:

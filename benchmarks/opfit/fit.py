@@ -21,10 +21,11 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from opfit.samples import Samples
-from proteus.costs.attention import AttentionCurve, attention_time_s
-from proteus.costs.conv import ConvCurve, conv_flop, conv_time_s, out_size
-from proteus.costs.gemm import GemmCurve, gemm_time_s
-from proteus.costs.memory import MemoryCurve, memory_time_s
+from proteus.costs.attention import attention_time_s
+from proteus.costs.conv import conv_flop, conv_time_s, out_size
+from proteus.costs.gemm import gemm_time_s
+from proteus.costs.memory import memory_time_s
+from proteus.hardware.curves import AttentionCurve, ConvCurve, GemmCurve, MemoryCurve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

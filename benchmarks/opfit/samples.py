@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from proteus.cluster import gpus
-from proteus.cluster.gpu import Gpu
 from proteus.costs import curves
 from proteus.costs.ops import GEMM_MAX_SPLIT
+from proteus.hardware import Gpu, gpus
 
 #: how the measurement files spell GPUs that the catalogue spells otherwise
 SPELLINGS = {
@@ -80,8 +79,7 @@ def _grouped(family: str, frame: pd.DataFrame) -> list[Samples]:
 
 
 def _row(gpu: Gpu, key: str, source: str, time_s: float, args: list[float], label: str = "") -> dict[str, object]:
-    chip, _ = curves.chip_of(gpu.name, gpu.generation)
-    return {"chip": chip, "key": key, "source": source, "time_s": time_s, "args": args, "label": label}
+    return {"chip": gpu.chip.name, "key": key, "source": source, "time_s": time_s, "args": args, "label": label}
 
 
 def _peak(family: str, gpu: Gpu, dtype: str) -> float:
@@ -89,8 +87,7 @@ def _peak(family: str, gpu: Gpu, dtype: str) -> float:
     if dtype in ("bf16", "fp16"):
         return peaks.get("bf16") or peaks.get("fp16") or peaks["fp32"]
     if dtype == "fp32":
-        chip, _ = curves.chip_of(gpu.name, gpu.generation)
-        return peaks["fp32"] * curves.fp32_clock(family, chip, gpu.tdp_w or 0.0, peaks["fp32"])
+        return peaks["fp32"] * curves.fp32_clock(family, gpu.chip, gpu.tdp_w or 0.0, peaks["fp32"])
     return peaks.get(dtype) or peaks["fp32"]
 
 
@@ -214,7 +211,7 @@ def conv(folder: Path) -> list[Samples]:
             continue  # images need no gradient, and no network asks for it
         shape = [row.batch, row.c_in, row.h_in, row.w_in, row.c_out, row.kh, row.kw, *stride[:2], *pad[:2], 1.0]
         peak, memory_Bps, sms = _sheet("conv", gpu, dtype)
-        memory_Bps *= curves.find("memory", "stream", gpu.name, gpu.generation).params[0]
+        memory_Bps *= curves.find("memory", "stream", gpu).params[0]
         sheet = [peak, memory_Bps, sms]
         args = [*map(float, shape), direction[row.dir], float(dtype != "fp32"), BYTES[dtype], *sheet]
         found.append(_row(gpu, dtype, row.source, row.time_us * 1e-6, args, row.dir))

@@ -66,7 +66,9 @@ def named_factor(text: str) -> tuple[str, float]:
 
 def add_cluster_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """What completes a topology file, and what-if faults."""
-    parser.add_argument("--gpu", metavar="NAME", help="GPU in the hosts, e.g. a100-40gb; for files that do not name it")
+    parser.add_argument(
+        "--gpu", metavar="NAME|FILE.yaml", help="GPU in the hosts, e.g. a100-40gb, or a file that describes one"
+    )
     parser.add_argument("--nodes", type=positive, metavar="N", help="hosts of the cluster (default 1)")
     faults = {
         "--slow-device": (named_factor, "DEVICE=FACTOR", "this device computes FACTOR times as long; may be repeated"),

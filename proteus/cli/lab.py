@@ -6,12 +6,14 @@ import argparse
 import os
 import shutil
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import proteus
 from proteus.cli.output import announce
-from proteus.errors import InputError
+from proteus.errors import InputError, needs_extra
 
 FIRST = "01-first-strategy.ipynb"
 COPY = "proteus-notebooks"
@@ -32,6 +34,10 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Become the JupyterLab server."""
+    with needs_extra("lab", "proteus lab"):
+        import_module("proteus_widgets")  # the notebooks do, and would fail in the browser
+        if find_spec("jupyterlab") is None:
+            raise ModuleNotFoundError("no JupyterLab", name="jupyterlab")
     from proteus.htae.engine import warm_up
 
     notebooks = tutorial_folder()

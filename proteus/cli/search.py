@@ -44,7 +44,9 @@ def add_to(commands: Any) -> None:
         help="pipeline schedules to try (default 1f1b,interleaved)",
     )
     group.add_argument("--precision", default="bf16", metavar="NAME", help="compute precision (default bf16)")
-    group.add_argument("--profile", default="megatron", metavar="NAME", help="framework profile (default megatron)")
+    group.add_argument(
+        "--framework", default="megatron-core", metavar="NAME", help="what runs it (default megatron-core)"
+    )
     group.add_argument(
         "--budget", type=positive, default=None, metavar="N", help="most shapes to simulate (default 256)"
     )
@@ -57,7 +59,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
     from proteus.htae.engine import warm_up
-    from proteus.search.search import USUAL_BUDGET, USUAL_SCHEDULES, search
+    from proteus.search.run import USUAL_BUDGET, USUAL_SCHEDULES, search
 
     model, cluster = load_model(options), load_cluster(options)
     warm_up(announce)
@@ -73,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         top=options.top,
         schedules=options.schedules or USUAL_SCHEDULES,
         precision=options.precision,
-        profile=options.profile,
+        framework=options.framework,
         budget=options.budget or USUAL_BUDGET,
         workers=options.workers or os.cpu_count() or 1,
         dask=options.dask,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from proteus.cluster import clusters, gpus
+from proteus.cluster import clusters
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.faults import Faults
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import Host, Link, Vertex
 from proteus.cluster.kinds import LinkKind, VertexKind
 
@@ -14,12 +13,10 @@ __all__ = [
     "Cluster",
     "Fabric",
     "Faults",
-    "Gpu",
     "Host",
     "Link",
     "LinkKind",
     "Vertex",
     "VertexKind",
     "clusters",
-    "gpus",
 ]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from proteus.cluster.columns import matching_links
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.faults import Faults
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import Host
 from proteus.cluster.survey import host_of_survey
 from proteus.errors import TopologyError
+from proteus.hardware import Gpu
 
 if TYPE_CHECKING:
     from proteus.cluster.cluster import Cluster

@@ -10,22 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proteus.cluster import changes, gpus, view
+from proteus.cluster import changes, view
 from proteus.cluster import report as reports
 from proteus.cluster.columns import Columns, build_columns, leaf_link_name
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.faults import Faults
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import Host
 from proteus.errors import TopologyError
+from proteus.hardware import Gpu, gpus
 
 if TYPE_CHECKING:
     import networkx as nx
 
     from proteus.cluster.survey import Survey
 
-#: generations whose NVSwitch reduces in the switch (NVLink SHARP, NVIDIA's NVLS)
-_NVLS_GENERATIONS = ("hopper", "blackwell")
 #: several times the largest clusters there are; beyond it the columns of links outgrow a machine's memory
 MOST_DEVICES = 2**20
 
@@ -268,7 +266,7 @@ class Cluster:
     def nvls(self) -> bool:
         """Whether the NVSwitches can reduce (NVLink SHARP)."""
         return all(
-            host.has_nvswitch and all(gpu is not None and gpu.generation in _NVLS_GENERATIONS for gpu in host.gpus)
+            host.has_nvswitch and all(gpu is not None and gpu.chip.has_nvls for gpu in host.gpus)
             for host, _ in self.runs
         )
 
@@ -278,13 +276,37 @@ class Cluster:
         """As many hosts, further ones like the first; faults of hosts that are gone go too."""
         return changes.with_nodes(self, nodes)
 
-    def with_gpu(self, name: str) -> Cluster:
-        """The same hosts with another GPU in them; links stay as they are.
+    def with_gpu(self, gpu: str | os.PathLike[str] | Gpu) -> Cluster:
+        """The same hosts with another GPU in them.
 
-        A cluster read from a file is built anew, because what the file left
-        open (NVLink ports, PCIe generation) follows from the GPU.
+        Its own links go with it, as far as the host offers them: NVLink or
+        xGMI through the host's switches, PCIe lanes up to the host's.  A
+        cluster read from a file is built anew, because what the file left open
+        (NVLink ports, PCIe generation) follows from the GPU.
+
+        Parameters
+        ----------
+        gpu
+            A name of the catalogue, the path of a YAML file
+            (:func:`proteus.hardware.read`), or a :class:`~proteus.hardware.Gpu`.
+
+        Raises
+        ------
+        TopologyError
+            The name is not known, or the host does not take that GPU: an
+            NVSwitch host one without NVLink, for example.
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> from proteus.cluster import clusters
+        >>> cluster = clusters.load("dgx-h100")
+        >>> (cluster.link_capacity_Bps[0] / 1e9, cluster.with_gpu("h800").link_capacity_Bps[0] / 1e9)
+        (np.float64(450.0), np.float64(200.0))
+        >>> cluster.with_gpu(replace(cluster.gpu(), name="x100", memory_bytes=2**38))
+        Cluster(dgx-h100: 1 host x 8 x100)
         """
-        return changes.with_gpu(self, gpus.load(name))
+        return changes.with_gpu(self, gpus.resolve(gpu))
 
     def with_fabric(self, fabric: Fabric) -> Cluster:
         """The same hosts on another network."""
@@ -342,28 +364,36 @@ class Cluster:
     # -- files and views -------------------------------------------------------------------------
 
     @staticmethod
-    def from_nccl_xml(path: str | os.PathLike[str], *, nodes: int = 1, gpu: str | None = None) -> Cluster:
+    def from_nccl_xml(
+        path: str | os.PathLike[str], *, nodes: int = 1, gpu: str | os.PathLike[str] | Gpu | None = None
+    ) -> Cluster:
         """`nodes` hosts as in a topology XML of NCCL or RCCL."""
         from proteus.cluster import readers
 
         return readers.load(path, kind="nccl-xml", gpu=gpu, nodes=nodes)
 
     @staticmethod
-    def from_smi_topo(path: str | os.PathLike[str], *, gpu: str | None = None, nodes: int = 1) -> Cluster:
+    def from_smi_topo(
+        path: str | os.PathLike[str], *, gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
+    ) -> Cluster:
         """`nodes` hosts as in the output of ``nvidia-smi topo -m``."""
         from proteus.cluster import readers
 
         return readers.load(path, kind="smi-topo", gpu=gpu, nodes=nodes)
 
     @staticmethod
-    def from_rocm_smi(path: str | os.PathLike[str], *, gpu: str | None = None, nodes: int = 1) -> Cluster:
+    def from_rocm_smi(
+        path: str | os.PathLike[str], *, gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
+    ) -> Cluster:
         """`nodes` hosts as in the output of ``rocm-smi --showtopo``."""
         from proteus.cluster import readers
 
         return readers.load(path, kind="rocm-smi", gpu=gpu, nodes=nodes)
 
     @staticmethod
-    def load_file(path: str | os.PathLike[str], gpu: str | None = None, nodes: int = 1) -> Cluster:
+    def load_file(
+        path: str | os.PathLike[str], gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
+    ) -> Cluster:
         """`nodes` hosts as in a topology file of any kind; the kind is found by looking."""
         from proteus.cluster import readers
 

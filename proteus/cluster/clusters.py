@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from proteus.cluster import gpus
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.fabric import Fabric
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import Host, build
 from proteus.cluster.kinds import MEMORY_BPS, SOCKET_BPS, LinkKind
-from proteus.cluster.layout import Layout, Slot
-from proteus.cluster.wiring import cube_mesh, full_mesh, pairs
+from proteus.cluster.layout import Design, Layout, Slot
+from proteus.cluster.refit import joined, kind_of_links, link_up
 from proteus.errors import InputError, TopologyError, unknown
+from proteus.hardware import Gpu, gpus
 from proteus.units import GB, GBIT_PER_S
 
 
@@ -42,7 +42,13 @@ def names() -> tuple[str, ...]:
     return tuple(_presets())
 
 
-def load(name: str, nodes: int | None = None, *, gpu: str | None = None, fabric: Fabric | None = None) -> Cluster:
+def load(
+    name: str,
+    nodes: int | None = None,
+    *,
+    gpu: str | os.PathLike[str] | Gpu | None = None,
+    fabric: Fabric | None = None,
+) -> Cluster:
     """A cluster of equal hosts.
 
     Parameters
@@ -52,7 +58,7 @@ def load(name: str, nodes: int | None = None, *, gpu: str | None = None, fabric:
     nodes
         Hosts; the preset's own number (mostly 1) when None.
     gpu
-        Another GPU in the same hosts.
+        Another GPU in the same hosts, as :meth:`Cluster.with_gpu` takes it.
     fabric
         Network between the hosts; one that never limits when None.
 
@@ -102,7 +108,7 @@ def host(name: str, preset: Mapping[str, Any]) -> Host:
     >>> host("mine", {"gpu": "t4", "gpus": 2, "nvlink": "none", "cpus": 1, "switches": 0, "nics": nics}).num_gpus
     2
     """
-    gpu = gpus.load(preset["gpu"])
+    gpu = gpus.resolve(preset["gpu"])
     count, num_cpus, num_switches = preset["gpus"], preset["cpus"], preset["switches"]
     cpus = tuple(f"cpu{i}" for i in range(num_cpus))
     switches = tuple(
@@ -114,8 +120,10 @@ def host(name: str, preset: Mapping[str, Any]) -> Host:
     def dealt(i: int, of: int) -> str:
         return parents[i * len(parents) // of]
 
-    link = (gpu.c2c_Bps, LinkKind.C2C) if gpu.c2c_Bps else (gpu.pcie_Bps, LinkKind.PCIE)
-    slots = tuple(Slot(name=f"gpu{i}", parent=dealt(i, count), up_Bps=link[0], kind=link[1]) for i in range(count))
+    design = Design(wiring=preset["nvlink"], lanes_Bps=gpu.pcie_Bps, has_c2c=gpu.c2c_Bps > 0, kind=kind_of_links(gpu))
+    direct, switched_Bps = joined(design, gpu, count)
+    up_Bps, kind = link_up(design, gpu)
+    slots = tuple(Slot(name=f"gpu{i}", parent=dealt(i, count), up_Bps=up_Bps, kind=kind) for i in range(count))
     nics = preset["nics"]
     rate_Bps = nics["Gbps"] * nics.get("ports", 1) * GBIT_PER_S
     nic_slots = tuple(
@@ -128,23 +136,13 @@ def host(name: str, preset: Mapping[str, Any]) -> Host:
         gpu_slots=slots,
         nics=nic_slots,
         gpus=(gpu,) * count,
-        direct=_direct(preset["nvlink"], gpu, count),
-        direct_kind=LinkKind.XGMI if gpu.vendor == "amd" else LinkKind.NVLINK,
-        switched_Bps=(gpu.nvlink_Bps,) * count if preset["nvlink"] == "nvswitch" else (),
+        direct=direct,
+        direct_kind=design.kind,
+        switched_Bps=switched_Bps,
+        design=design,
         socket_Bps=preset["socket_GBps"] * GB if "socket_GBps" in preset else SOCKET_BPS[gpu.pcie_gen],
         cpus_per_board=preset.get("cpus_per_board", 0),
         peer_to_peer=preset.get("peer_to_peer", True),
         memory_Bps=preset["memory_GBps"] * GB if "memory_GBps" in preset else MEMORY_BPS[gpu.pcie_gen],
     )
     return build(name, layout)
-
-
-def _direct(nvlink: str, gpu: Gpu, count: int) -> tuple[tuple[int, int, float], ...]:
-    if nvlink == "mesh":
-        return full_mesh(count, gpu.nvlink_Bps)
-    if nvlink == "cube":
-        return cube_mesh(gpu.nvlink_links, gpu.nvlink_port_Bps, count)
-    if nvlink == "pairs":
-        return pairs(count, gpu.nvlink_Bps)
-    assert nvlink in ("nvswitch", "none"), nvlink
-    return ()

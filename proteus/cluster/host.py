@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from proteus.cluster.gpu import Gpu
+from proteus.cluster import refit
 from proteus.cluster.kinds import HOP_LATENCY_S, LinkKind, VertexKind
 from proteus.cluster.layout import Layout, Slot
 from proteus.errors import TopologyError, unknown
+from proteus.hardware import Gpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +103,10 @@ class Host:
         return build(self.name, layout, notes=self.notes, network_notes=self.network_notes)
 
     def with_gpu(self, gpu: Gpu) -> Host:
-        """The same host and links with other GPUs in it."""
-        layout = replace(self.layout, gpus=(gpu,) * self.num_gpus)
-        return build(self.name, layout, notes=self.notes, network_notes=self.network_notes)
+        """The same host with other GPUs in it, and the links that go with them (:mod:`proteus.cluster.refit`)."""
+        layout = refit.refitted(self.name, self.layout, gpu)
+        notes = self.notes if layout.design is None else refit.notes(layout)
+        return build(self.name, layout, notes=notes, network_notes=self.network_notes)
 
 
 def build(name: str, layout: Layout, *, notes: tuple[str, ...] = (), network_notes: tuple[str, ...] = ()) -> Host:

@@ -38,10 +38,6 @@ class VertexKind(StrEnum):
     NETWORK = "network"
 
 
-#: Payload rate of 16 PCIe lanes, one direction, after line coding [B/s]: 128b/130b coding of
-#: 8, 16 and 32 GT/s per lane, 242B/256B flits of 64 GT/s (PCI-SIG base specifications).
-PCIE_X16_BPS = {1: 4.0 * GB, 2: 8.0 * GB, 3: 15.75 * GB, 4: 31.5 * GB, 5: 63.0 * GB, 6: 121.0 * GB}
-
 #: What peer-to-peer traffic gets across the link between two sockets, by PCIe generation of the
 #: host [B/s].  No sheet states it; NCCL's src/graph/topo.h does: Broadwell QPI 6, Skylake UPI 10,
 #: AMD 16, Sapphire Rapids 22, Emerald Rapids 40 GB/s.

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.kinds import LinkKind
 from proteus.errors import TopologyError
+from proteus.hardware import Gpu
+from proteus.hardware.gpu import Wiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,28 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """What a host offers to whatever GPU is put into it; the GPU's own links follow from both.
+
+    Parameters
+    ----------
+    wiring
+        How it joins GPUs with each other.
+    lanes_Bps
+        PCIe lanes of its slots, each direction [B/s]; a GPU of an older generation has less.
+    has_c2c
+        Whether GPUs hang from their CPU by a chip-to-chip link (Grace), and not by PCIe.
+    kind
+        Of direct links: NVLINK or XGMI.
+    """
+
+    wiring: Wiring
+    lanes_Bps: float
+    has_c2c: bool = False
+    kind: LinkKind = LinkKind.NVLINK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """One host.
 
@@ -74,6 +97,8 @@ class Layout:
         That many CPUs, counted from the first, are joined with each other; 0: all.
     peer_to_peer
         Whether GPUs reach one another over PCIe; else they pass what they send through the memory of a CPU.
+    design
+        What the host offers to another GPU; None where its links were measured or written down as they are.
     """
 
     cpus: tuple[str, ...]
@@ -89,6 +114,7 @@ class Layout:
     nearest: tuple[tuple[str, ...], ...] = ()
     cpus_per_board: int = 0
     peer_to_peer: bool = True
+    design: Design | None = None
 
     def __post_init__(self) -> None:
         assert len(self.gpus) == len(self.gpu_slots)

@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 
 from proteus.cluster.fabric import NetworkFamily
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import Host, build
-from proteus.cluster.kinds import MEMORY_BPS, PCIE_X16_BPS, SOCKET_BPS, USUAL_NIC_GBPS, LinkKind
+from proteus.cluster.kinds import MEMORY_BPS, SOCKET_BPS, USUAL_NIC_GBPS, LinkKind
 from proteus.cluster.layout import Layout, Slot
 from proteus.cluster.wiring import Direct, cube_mesh, full_mesh
+from proteus.errors import TopologyError
+from proteus.hardware import Gpu, gpus
+from proteus.hardware.gpu import PCIE_X16_BPS
 from proteus.units import GB, GBIT_PER_S
 
 #: PCIe generation of a host about which nothing is known
@@ -18,8 +20,6 @@ _DEFAULT_PCIE_GEN = 4
 #: one NVLink or xGMI port when the GPU is not known, one direction [B/s]: NVLink 2, 3 and 4 have 25
 #: (stas00/ml-engineering network README)
 _DEFAULT_PORT_BPS = 25 * GB
-#: most NVLink ports of any GPU (NVLink 4 and 5)
-_MAX_PORTS = 18
 #: GPUs of a DGX-1
 _CUBE_SIZE = 8
 #: names that Linux gives to NICs of a kind (rdma-core's kernel device names, systemd's net names)
@@ -128,6 +128,9 @@ def host_of_survey(survey: Survey, gpu: Gpu | None = None) -> Host:
     gpu
         The GPU in it; None: the one that the file names, if it does.
     """
+    if gpu is not None and not gpu.nvlink_links and len(survey.gpus) > 1 and (survey.direct or survey.switched):
+        shown = "NVSwitch" if survey.switched else "xGMI" if survey.is_xgmi else "NVLink"
+        raise TopologyError(f"the file shows {shown} between GPUs, and {gpu.name} has none; give the GPU that it is")
     models = tuple(gpu or seen.model for seen in survey.gpus)
     known = next((model for model in models if model is not None), None)
     generation = known.pcie_gen if known else _DEFAULT_PCIE_GEN
@@ -153,6 +156,11 @@ def host_of_survey(survey: Survey, gpu: Gpu | None = None) -> Host:
         nearest=tuple(tuple(map(_vertex, seen.nearest or ())) for seen in survey.gpus) if survey.nics else (),
     )
     return build(survey.name, layout, notes=tuple(notes), network_notes=network_notes)
+
+
+def max_ports() -> int:
+    """Most NVLink ports of any known GPU."""
+    return max(gpus.load(name).nvlink_links for name in gpus.names())
 
 
 def network_of_survey(survey: Survey) -> NetworkFamily:
@@ -205,7 +213,7 @@ def _nvlinks(survey: Survey, gpu: Gpu | None, notes: list[str]) -> tuple[Direct,
     if gpu.vendor == "amd":
         notes.append(f"the file shows no xGMI; each pair of the {count} {gpu.name} is taken to be joined directly")
         return full_mesh(count, gpu.nvlink_Bps), ()
-    if "sxm2" in gpu.name and count == _CUBE_SIZE:
+    if gpu.wiring == "cube" and count == _CUBE_SIZE:
         notes.append(f"the file shows no NVLink; the 8 {gpu.name} are taken to be wired as the cube mesh of a DGX-1")
         return cube_mesh(gpu.nvlink_links, gpu.nvlink_port_Bps), ()
     return (), ()
@@ -217,7 +225,7 @@ def _ports_into_switch(survey: Survey, ports_of_gpu: int) -> tuple[int, ...]:
     for a, b, ports in survey.direct:
         shown[a].append(ports)
         shown[b].append(ports)
-    if all(shown) and any(sum(ports) > (ports_of_gpu or _MAX_PORTS) for ports in shown) and not survey.is_xgmi:
+    if all(shown) and any(sum(ports) > (ports_of_gpu or max_ports()) for ports in shown) and not survey.is_xgmi:
         return tuple(max(ports) for ports in shown)
     return ()
 

@@ -16,8 +16,8 @@ from proteus.compiler.layout import Cut, Layout, gradient_of, input_layout, outp
 from proteus.compiler.program import BlockProgram
 from proteus.compiler.propagate import propagate
 from proteus.costs.precision import Precision
-from proteus.costs.profile import Profile
 from proteus.errors import StrategyError, context
+from proteus.frameworks import Framework
 from proteus.identity import Keyed, Same
 from proteus.mesh import Mesh
 from proteus.model.graph import BATCH, Block, Op
@@ -165,28 +165,30 @@ class _Part:
     cuts: Mapping[str, Cut]
 
 
-def framework_chain(tree: StrategyTree, profile: Profile, precision: Precision) -> tuple[Chunk, ...]:
-    """:func:`chain` in the habits of a framework."""
+def framework_chain(tree: StrategyTree, framework: Framework, precision: Precision) -> tuple[Chunk, ...]:
+    """:func:`chain` as a framework runs it."""
     return chain(
         tree,
         element_bytes=precision.activation_bytes,
-        gathered_bytes=gathered_bytes(profile, precision),
-        fused_attention=profile.flash,
-        regathers=profile.regathers,
-        stops_early=profile.stops_early,
+        gathered_bytes=gathered_bytes(framework, precision),
+        fused_attention=framework.flash,
+        regathers=framework.regathers,
+        stops_early=framework.stops_early,
     )
 
 
-def gathered_bytes(profile: Profile, precision: Precision) -> float | None:
+def gathered_bytes(framework: Framework, precision: Precision) -> float | None:
     """Bytes of an element that is gathered for a quantised product; None where it is gathered before.
 
     Scales by row are found after it (torchao's float8_tensor_parallel.py has one for the whole tensor).
 
-    >>> from proteus.costs import precision, profile
-    >>> [gathered_bytes(profile.load("torchtitan"), precision.load(name)) for name in ("fp8", "fp8-rowwise", "bf16")]
+    >>> from proteus import frameworks
+    >>> from proteus.costs import precision
+    >>> titan = frameworks.load("torchtitan, compile=true")
+    >>> [gathered_bytes(titan, precision.load(name)) for name in ("fp8", "fp8-rowwise", "bf16")]
     [1.0, None, None]
     """
-    if not profile.gathers_quantised or precision.row_scales or precision.compute == precision.activation:
+    if not framework.gathers_quantised or precision.row_scales or precision.compute == precision.activation:
         return None
     return min(precision.compute_bytes, precision.activation_bytes)
 
@@ -321,10 +323,9 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
 
 def op_sizes(program: BlockProgram, op: Op, cut: Cut, coordinate: tuple[int, ...]) -> dict[str, int]:
     """Local sizes of an op's dims on the rank at `coordinate`."""
-    from proteus.compiler.layout import derived_dims
     from proteus.placement import chunk
 
-    derived = derived_dims(program.block, op)
+    derived = program.block.derived_of(op)
     by_op = op_global_sizes(program, op)
     sizes = {}
     for dim in op.dims:

@@ -9,6 +9,7 @@ emit       columns of tasks for the representatives
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -25,9 +26,11 @@ from proteus.compiler.rank_plan import share_rows
 from proteus.compiler.relations import paired_ranks
 from proteus.compiler.state import ParameterState, states
 from proteus.compiler.tables import CommRow
+from proteus.costs import precision as precisions
 from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
+from proteus.frameworks import Framework
 from proteus.identity import Keyed
 from proteus.placement import Shard
 from proteus.progress import Progress
@@ -75,22 +78,45 @@ def compile_tree(
             f"the strategy needs {tree.num_devices} devices ({tree.mesh!r}), {cluster.name} has {cluster.num_devices}; "
             f"lower a degree or take {-(-tree.num_devices // cluster.devices_per_host)} nodes"
         )
-    profile = tree.training.framework
+    per_gpu, notes = frameworks_on(tree, cluster)
     if calibration is not None:
-        profile = calibration.on_host(profile)
-    precision = profile.precision(tree.training.precision)
-    chunks = framework_chain(tree, profile, precision)
+        per_gpu = {name: calibration.on_host(framework) for name, framework in per_gpu.items()}
+    framework = _planned(per_gpu)
+    precision = precisions.kept_by(framework, tree.training.precision)
+    chunks = framework_chain(tree, framework, precision)
     progress = progress or Progress()
     progress.check()
     schedule = schedule_of(tree)
     is_split = frozenset(int(c) for c in np.flatnonzero(schedule.is_split))
-    planner = RankPlanner(chunks, tree.training, precision, profile, is_split, _tied(chunks, precision))
+    planner = RankPlanner(chunks, tree.training, precision, framework, is_split, _tied(chunks, precision))
     plans, comms = share_rows([planner.plan(rank, *schedule.columns(rank)) for rank in range(schedule.num_ranks)])
     progress.check()
     static = tuple(_static(_own(chunks, rank), tree.training, precision) for rank in range(len(plans)))
-    emitter = Emitter(tree, cluster, chunks, schedule, plans, comms, precision, profile, algorithm, calibration)
+    emitter = Emitter(
+        tree, cluster, chunks, schedule, plans, comms, precision, per_gpu, framework, algorithm, calibration
+    )
     progress.check()
-    return emitter.graph(static, fold=fold, sharing=sharing, overlap=overlap)
+    return emitter.graph(static, notes, fold=fold, sharing=sharing, overlap=overlap)
+
+
+def frameworks_on(tree: StrategyTree, cluster: Cluster) -> tuple[dict[str, Framework], tuple[str, ...]]:
+    """(name of a GPU that the tree uses -> the framework as it runs there, what was replaced and why)."""
+    per_gpu: dict[str, Framework] = {}
+    notes: dict[str, None] = {}
+    for device in range(tree.num_devices):
+        gpu = cluster.gpu(device)
+        if gpu.name not in per_gpu:
+            per_gpu[gpu.name], said = tree.training.framework.on(gpu)
+            notes.update(dict.fromkeys(said))
+    kept = [name for name, framework in per_gpu.items() if not framework.flash]
+    if kept and len(kept) < len(per_gpu):
+        notes[f"memory: attention scores are counted on every GPU, as on {', '.join(kept)}"] = None
+    return per_gpu, tuple(notes)
+
+
+def _planned(per_gpu: Mapping[str, Framework]) -> Framework:
+    """The framework whose memory all ranks are planned with: one that keeps the scores, where any does."""
+    return next((framework for framework in per_gpu.values() if not framework.flash), next(iter(per_gpu.values())))
 
 
 def _own(chunks: tuple[Chunk, ...], rank: int) -> Keyed[tuple[Chunk, ...]]:

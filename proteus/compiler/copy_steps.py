@@ -18,7 +18,7 @@ from proteus.compiler.steps import PORT, Phase, stream_of
 from proteus.compiler.tables import CommRow, HostCopy, Node, OpRow, Tables, block_node
 from proteus.costs.passes import stream
 from proteus.costs.precision import Precision
-from proteus.costs.profile import Profile
+from proteus.frameworks import Framework
 from proteus.strategy.schedules.pipeline_plan import B, F, W
 
 
@@ -28,7 +28,7 @@ class CopyPlanner:
 
     tables: Tables
     precision: Precision
-    profile: Profile
+    framework: Framework
 
     def steps(self, link: Link, phase: Phase, kind: int, is_split: bool) -> CopySteps:
         """One copy of a block in one phase, with its parameter gathers and gradient reductions."""
@@ -48,9 +48,9 @@ class CopyPlanner:
         part += [what for _, what in brought] + [-1 - k for k in range(len(gather))]
         edges.extend((c, len(copies) + g) for c in range(len(copies)) for g in range(len(gather)))
         placed: list[OpRow] = []
-        if not self.profile.prefetches or (kind == B and not self.profile.prefetches_backward):
+        if not self.framework.prefetches or (kind == B and not self.framework.prefetches_backward):
             edges.extend((PORT, len(copies) + g) for g in range(len(gather)))
-        if not self.profile.prefetches:
+        if not self.framework.prefetches:
             placed = [_placement(row, kind) for row in gathered]
         for number, step in enumerate(phase.steps):
             at = shift + number
@@ -61,7 +61,7 @@ class CopyPlanner:
                 move = phase.instructions[step.instructions[0]]
                 assert isinstance(move, Move)
                 exposed = self._exposed(program, move)
-                beside = self.profile.overlaps_experts and stream_of(program, move) == "expert"
+                beside = self.framework.overlaps_experts and stream_of(program, move) == "expert"
                 ref.append(tables.comm(tables.move_row(program, move, node, step.share, exposed, beside)))
             else:
                 is_comm.append(False)
@@ -91,7 +91,7 @@ class CopyPlanner:
                 ref.append(tables.comm(copy))
                 part.append(HOST_ACTIVATIONS)
                 edges.append((computes[-1], len(ref) - 1))
-        alloc, free = phase_memory(link, phase, kind, is_split, len(ref), shift, self.precision, self.profile)
+        alloc, free = phase_memory(link, phase, kind, is_split, len(ref), shift, self.precision, self.framework)
         return CopySteps(
             is_comm=np.array(is_comm, bool),
             ref=np.array(ref, np.int32),
@@ -106,7 +106,7 @@ class CopyPlanner:
 
     def _exposed(self, program: BlockProgram, move: Move) -> float:
         """Part of a collective that the product it feeds, or that feeds it, cannot hide."""
-        overlaps = self.profile.overlaps_tensor
+        overlaps = self.framework.overlaps_tensor
         if overlaps == "none" or (overlaps != "all" and move.phase is not ProgramPhase.FORWARD):
             return 1.0
         kinds = ("reduce_scatter",) if overlaps == "forward_scatters" else ("all_gather", "reduce_scatter")
@@ -138,7 +138,7 @@ class CopyPlanner:
         """The collectives of :func:`copy_moves`."""
         name, node = link.run.block.name, block_node(link)
         rows = []
-        apart = not self.profile.prefetches
+        apart = not self.framework.prefetches
         for move, numel in copy_moves(link, has_gathers=has_gathers, has_reductions=has_reductions, apart=apart):
             # FSDP gathers in the compute precision whatever the master copy is
             gathers = move.kind == "all_gather"

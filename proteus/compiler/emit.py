@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,16 +28,13 @@ from proteus.costs.collectives import Collective
 from proteus.costs.ops import Calibration
 from proteus.costs.overlap import CommClass, ComputeClass, slowdowns, with_waits
 from proteus.costs.precision import Precision
-from proteus.costs.profile import Profile
+from proteus.frameworks import Framework
 from proteus.htae.tasks import TaskGraph, TaskKind
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
 from proteus.model.graph import OpKind
 from proteus.strategy.schedules.pipeline_plan import B, F, PipelinePlan
 from proteus.strategy.tree import StrategyTree
-
-#: schedules in which a rank waits until what it sent has left (Megatron without overlap_p2p_comm)
-_WAITING_SENDS = ("gpipe", "1f1b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +64,14 @@ class Emitter:
         plans: tuple[RankPlan, ...],
         comms: tuple[CommRow, ...],
         precision: Precision,
-        profile: Profile,
+        frameworks: Mapping[str, Framework],
+        framework: Framework,
         algorithm: str | None,
         calibration: Calibration | None = None,
     ) -> None:
         self.tree, self.cluster, self.chunks, self.schedule, self.plans = tree, cluster, chunks, schedule, plans
-        self.comms, self.precision, self.profile = comms, precision, profile
+        self.comms, self.precision, self.framework = comms, precision, framework
+        self.frameworks = frameworks
         self.calibration = calibration
         self.relations = Relations(cluster, chunks, algorithm, calibration)
         self.num_ranks = tree.num_devices
@@ -91,7 +90,7 @@ class Emitter:
 
     def _copies(self, row: CommRow) -> int:
         """Copies of every token in an exchange between experts that travel as one."""
-        merges = self.profile.merges_tokens and row.stream == "expert" and row.kind == Collective.ALL_TO_ALL
+        merges = self.framework.merges_tokens and row.stream == "expert" and row.kind == Collective.ALL_TO_ALL
         return max(1, self.topk) if merges else 1
 
     def _boundaries(self) -> list[_Boundary]:
@@ -120,7 +119,7 @@ class Emitter:
 
         The links inside a host are idle then, so the gather is no flow of its own.
         """
-        if not (self.profile.splits_transfers and pairs.copies):
+        if not (self.framework.splits_transfers and pairs.copies):
             return pairs.size_bytes, 0.0
         relation = self.relations.along(mesh, pairs.copies)
         prices, _ = self.relations.price(relation, Collective.ALL_GATHER, pairs.size_bytes)
@@ -132,6 +131,7 @@ class Emitter:
     def graph(
         self,
         static: tuple[StaticMemory, ...],
+        notes: tuple[str, ...],
         *,
         fold: bool,
         sharing: bool,
@@ -144,7 +144,7 @@ class Emitter:
             self.plans,
             classes,
             self.cluster,
-            lambda gpu: pricer(gpu, self.precision, self.profile, self.calibration),
+            lambda gpu: pricer(gpu, self.precision, self.frameworks[gpu.name], self.calibration),
             waits=self._waits(),
         )
         ids = number_tasks(self.plans, classes, self.relations, self.row_relation, folding, self.num_ranks)
@@ -157,7 +157,7 @@ class Emitter:
             columns.fill(ids.own(number), ids.owns[number], steps, segments.base[number])
         transfers = self._transfers(senders, columns, ids, folding, patterns)
         waits = wiring.edges(
-            ids, classes, self.plans, self.chunks, transfers, sends_wait=self.schedule.name in _WAITING_SENDS
+            ids, classes, self.plans, self.chunks, transfers, sends_wait=self.schedule.name in self.framework.sends_wait
         )
         streams = wiring.streams(ids, classes, self.plans, transfers)
         made = patterns.patterns()
@@ -198,6 +198,9 @@ class Emitter:
             tree=self.tree,
             cluster=self.cluster,
             calibration=self.calibration,
+            framework=self.framework,
+            frameworks=self.frameworks,
+            notes=notes,
             schedule=self.schedule,
             chunks=self.chunks,
             plans=self.plans,
@@ -236,11 +239,11 @@ class Emitter:
 
     def _waits(self) -> Waits:
         """Where the framework holds its host."""
-        profile = self.profile
-        if profile.host_waits_for_routing and self.topk > 0:
+        framework = self.framework
+        if framework.host_waits_for_routing and self.topk > 0:
             return Waits.IN_BLOCKS
-        is_held = profile.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1
-        return Waits.BETWEEN_PASSES if is_held or profile.host_waits_for_passes else Waits.NEVER
+        is_held = framework.host_waits_for_transfers and self.tree.num_pipeline_ranks > 1
+        return Waits.BETWEEN_PASSES if is_held or framework.host_waits_for_passes else Waits.NEVER
 
     def _classes(self, folding: Folding, kinds: Variants) -> list[PlayedRank]:
         found = []
@@ -258,7 +261,7 @@ class Emitter:
             plan,
             segments.total_s[segments.of_rank(number)],
             segments.host_s[number],
-            self.profile.launch_s + self.profile.op_s,
+            self.framework.launch_s + self.framework.op_s,
         )
         for own, row in enumerate(plan.rows.tolist()):
             price, group = self._row_price(row, rank, folding)

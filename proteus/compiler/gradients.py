@@ -46,8 +46,8 @@ def reduce_gradients(
     reduce_bytes: float,
     last_overall: int,
 ) -> list[int]:
-    """Reductions of whole gradients, in buckets filled in the order of the backward."""
-    limit = training.bucket_bytes
+    """Reductions of whole gradients, in buckets filled in the order of the backward; the first may be smaller."""
+    first_limit = min(training.framework.first_bucket_bytes or training.bucket_bytes, training.bucket_bytes)
     every = [link for c in own for link in c.links]
     open_: dict[_BucketKey, _Open] = {}
     steps: list[int] = []
@@ -85,7 +85,7 @@ def reduce_gradients(
                 if shared:
                     paths = (f"{link.path(copy)}.{s.parameter.name}" for s in members)
                     bucket.wait = max(bucket.wait, *(shared.get(path, -1) for path in paths))
-                if bucket.size_bytes >= limit:
+                if bucket.size_bytes >= (training.bucket_bytes if steps else first_limit):
                     close(key)
     for key in list(open_):
         close(key)

@@ -15,6 +15,7 @@ from proteus.compiler.price import Borrowed
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import CommRow, OpRow
 from proteus.costs.ops import Calibration
+from proteus.frameworks import Framework
 from proteus.htae.tasks import TaskGraph
 from proteus.strategy.schedules.pipeline_plan import PipelinePlan
 from proteus.strategy.tree import StrategyTree
@@ -71,6 +72,12 @@ class ExecutionGraph:
 
     Parameters
     ----------
+    framework
+        What the ranks are planned with.
+    frameworks
+        Name of a GPU -> the framework as it runs there.
+    notes
+        What of the framework does not run on these GPUs, and what runs instead.
     tasks
         Columns for the engine.
     plans
@@ -98,6 +105,9 @@ class ExecutionGraph:
     tree: StrategyTree
     cluster: Cluster
     calibration: Calibration | None
+    framework: Framework
+    frameworks: Mapping[str, Framework]
+    notes: tuple[str, ...]
     schedule: PipelinePlan
     chunks: tuple[Chunk, ...]
     plans: tuple[RankPlan, ...]

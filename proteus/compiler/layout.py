@@ -37,15 +37,10 @@ def show(layout: Layout, mesh: Mesh) -> str:
     return " ".join(parts) or "R"
 
 
-def derived_dims(block: Block, op: Op) -> Mapping[str, tuple[str, ...]]:
-    """Dims of `op` that are cut by whatever cuts others: expert slots follow batch and seq."""
-    return block.derived if op.kind in (OpKind.DISPATCH, OpKind.COMBINE) else {}
-
-
 def _own_dim(block: Block, op: Op, operand: Operand, cut_dim: str) -> str | None:
     """The tensor's own name of the dim that the op calls `cut_dim`; None when it lacks it."""
     pairs = list(zip(block.tensors[operand.tensor].dims, operand.dims, strict=True))
-    derived = derived_dims(block, op)
+    derived = block.derived_of(op)
     for own, index in pairs:
         if index == cut_dim or cut_dim in derived.get(index, ()):
             return own

@@ -20,7 +20,7 @@ from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruct
 from proteus.compiler.state import is_held, states
 from proteus.compiler.steps import Phase
 from proteus.costs.precision import Precision
-from proteus.costs.profile import Profile
+from proteus.frameworks import Framework
 from proteus.identity import Same
 from proteus.model.graph import OpKind
 from proteus.placement import Replicate, Shard
@@ -155,8 +155,10 @@ _NORMS = (OpKind.LAYER_NORM, OpKind.RMS_NORM, OpKind.GROUP_NORM)
 
 
 @lru_cache(maxsize=512)
-def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, profile: Profile) -> tuple[float, float]:
-    """(kept, transient) bytes that a phase holds because a profile runs operators where others have one kernel.
+def operator_bytes(
+    key: _Key, activation_bytes: float, product_bytes: float, framework: Framework
+) -> tuple[float, float]:
+    """(kept, transient) bytes that a phase holds because a framework runs operators where others have one kernel.
 
     A norm in operators keeps its fp32 input and its result in place of the
     input, a gated activation its silu as well, a loss copies the logits in
@@ -178,29 +180,29 @@ def operator_bytes(key: _Key, activation_bytes: float, product_bytes: float, pro
     kept = transient = 0.0
     for op in program.block.ops:
         if op.name in dropped and runs_again:
-            transient += _recomputed_bytes(program, dropped[op.name], activation_bytes, profile)
+            transient += _recomputed_bytes(program, dropped[op.name], activation_bytes, framework)
         first = size.get(op.saves[0].tensor) if op.saves and op.name not in dropped else None
         if first is None:
             continue
-        if op.kind in _NORMS and profile.norm == "chain":
+        if op.kind in _NORMS and framework.norm == "chain":
             kept += first * _CHAIN_NORM
-        elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not profile.fused_bias_activation:
+        elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not framework.fused_bias_activation:
             kept += first / 2.0 * activation_bytes
-        elif op.kind is OpKind.SUM_EXP and profile.loss != "softmax":
-            more_kept, more_transient = _LOSS[profile.loss]
+        elif op.kind is OpKind.SUM_EXP and framework.loss != "softmax":
+            more_kept, more_transient = _LOSS[framework.loss]
             kept += first * more_kept
             transient += first * more_transient
         elif op.kind is OpKind.LINEAR and op.saves[0].tensor not in shared and op.attrs.get("quantised", True):
             kept -= first * (activation_bytes - product_bytes)  # autograd keeps the quantised input
-        elif op.kind is OpKind.ATTENTION and profile.attention in _OPERATOR_SOFTMAX:
+        elif op.kind is OpKind.ATTENTION and framework.attention in _OPERATOR_SOFTMAX:
             scores = max(size.get(s.tensor, 0.0) for s in op.saves_unfused)
-            more_kept, more_transient = _OPERATOR_SOFTMAX[profile.attention]
+            more_kept, more_transient = _OPERATOR_SOFTMAX[framework.attention]
             kept += more_kept * scores
             transient += more_transient * scores
     return kept, transient
 
 
-def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: float, profile: Profile) -> float:
+def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: float, framework: Framework) -> float:
     """What autograd keeps of a recomputed op besides its inputs and outputs."""
     op, found = again.op, 0.0
     names = {operand.tensor for operand in (*op.inputs, *op.outputs)}
@@ -209,29 +211,29 @@ def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: f
         layout = tuple(Shard(dim) if dim is not None and dim in dims else Replicate() for dim in again.cut)
         return local_numel(dims, program.sizes, layout, program.mesh)
 
-    for saved in op.saves if profile.flash or not op.saves_unfused else op.saves_unfused:
+    for saved in op.saves if framework.flash or not op.saves_unfused else op.saves_unfused:
         tensor = program.block.tensors[saved.tensor]
         if saved.tensor not in names:
             element = DTYPE_BYTES[tensor.dtype] if tensor.dtype else activation_bytes
             found += numel(tensor.dims) * (saved.bytes_per_element or element)
-    if op.kind is OpKind.ATTENTION and profile.attention in _OPERATOR_SOFTMAX:
+    if op.kind is OpKind.ATTENTION and framework.attention in _OPERATOR_SOFTMAX:
         scores = max(numel(program.block.tensors[s.tensor].dims) for s in op.saves_unfused)
-        found += sum(_OPERATOR_SOFTMAX[profile.attention]) * scores
-    elif op.kind in _NORMS and profile.norm == "chain":
+        found += sum(_OPERATOR_SOFTMAX[framework.attention]) * scores
+    elif op.kind in _NORMS and framework.norm == "chain":
         found += numel(op.inputs[0].dims) * _CHAIN_NORM
-    elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not profile.fused_bias_activation:
+    elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not framework.fused_bias_activation:
         found += numel(op.outputs[0].dims) * activation_bytes
     return found
 
 
-def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision, profile: Profile) -> PhaseParts:
+def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision, framework: Framework) -> PhaseParts:
     """The parts of what one copy of `link` takes in `phase`."""
     kept, transient = _memory((Same(link.program), Same(phase)), precision.activation_bytes)
     more_kept, more_transient = operator_bytes(
         (Same(link.program), Same(phase)),
         precision.activation_bytes,
         min(precision.compute_bytes, precision.activation_bytes),
-        profile,
+        framework,
     )
     kept, transient = kept + more_kept, transient + more_transient
     gathered = 0.0
@@ -249,13 +251,13 @@ def phase_memory(
     num_steps: int,
     num_gathers: int,
     precision: Precision,
-    profile: Profile,
+    framework: Framework,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(bytes taken at the start, bytes given back at the end) of every step."""
     alloc, free = np.zeros(num_steps), np.zeros(num_steps)
     if not num_steps:
         return alloc, free
-    parts = phase_parts(link, phase, num_gathers > 0, precision, profile)
+    parts = phase_parts(link, phase, num_gathers > 0, precision, framework)
     first, last = min(num_gathers, num_steps - 1), num_steps - 1
     if parts.offloaded:  # it leaves when the copy to the host ends, and comes back with the copy from it
         if kind == F:

@@ -26,7 +26,7 @@ from proteus.compiler.steps import phases, runs_weights_apart
 from proteus.compiler.tables import ROOT, CommRow, OpRow, Tables, block_node
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
-from proteus.costs.profile import Profile
+from proteus.frameworks import Framework
 from proteus.identity import Keyed
 from proteus.strategy.config import Training
 from proteus.strategy.schedules.pipeline_plan import B, F, W
@@ -52,14 +52,14 @@ class RankPlanner:
         chunks: Sequence[Chunk],
         training: Training,
         precision: Precision,
-        profile: Profile,
+        framework: Framework,
         is_split: frozenset[int],
         tied: Sequence[Tied] = (),
     ) -> None:
         self.chunks = chunks
         self.training = training
         self.precision = precision
-        self.profile = profile
+        self.framework = framework
         self.is_split = is_split
         self.tied = tied
 
@@ -71,7 +71,7 @@ class RankPlanner:
             tuple((c.key, self._received(c)) for c in own),
             self.training,
             self.precision,
-            self.profile,
+            self.framework,
             frozenset(c.index for c in own) & self.is_split,
             tuple(tied.comm for tied in self.tied if rank in tied.ranks),
         )
@@ -143,7 +143,7 @@ class RankPlanner:
     # -- phases ------------------------------------------------------------
 
     def _phase(self, chunk: Chunk, kind: int, tables: Tables) -> ChunkPhase:
-        copies = CopyPlanner(tables=tables, precision=self.precision, profile=self.profile)
+        copies = CopyPlanner(tables=tables, precision=self.precision, framework=self.framework)
         is_split = chunk.index in self.is_split
         templates = []
         for link in chunk.links:
@@ -167,12 +167,12 @@ class RankPlanner:
         it needs next, so there is one such call for every phase that receives.
         """
         computations = np.flatnonzero(~phase.is_comm)
-        if not (self.profile.host_waits_for_transfers and self.profile.transfer_s and len(computations)):
+        if not (self.framework.host_waits_for_transfers and self.framework.transfer_s and len(computations)):
             return phase
         at = computations[0]
         node = block_node(chunk.links[phase.link[at]])
         name = f"transfer of {'activations' if kind == F else 'gradients'}"
-        wait = OpRow(None, None, (), name, node, SpanKind.HOST, is_last=False, wait_s=self.profile.transfer_s)
+        wait = OpRow(None, None, (), name, node, SpanKind.HOST, is_last=False, wait_s=self.framework.transfer_s)
         ref = phase.ref.copy()  # other copies of the block run the same segment without a transfer before it
         ref[at] = tables.segment([wait, *tables.segments[ref[at]]])
         return replace(phase, ref=ref)
@@ -202,7 +202,7 @@ class RankPlanner:
             size /= link.program.mesh.degree(held[0].kept["parameter"])
             items = tuple((chunk.index, number, copy, s) for copy in range(link.count) for s in held)
             move = StateMove(kind="all_gather", axes=axes, items=items)
-            if self.profile.broadcasts_updates:
+            if self.framework.broadcasts_updates:
                 parts = link.program.mesh.degree(axes)
                 each = self.tables.state_row(
                     link.program.mesh, axes, "broadcast", size / parts, "parameter", name, node
@@ -287,7 +287,7 @@ class RankPlanner:
                     for s in states(link)
                     if s.parameter.gradient >= 0 and is_held(s, every) and not on_host(s)
                 )
-        kernels = optimizer_works(numel, self.training.optimizer, self.precision, self.profile)
+        kernels = optimizer_works(numel, self.training.optimizer, self.precision, self.framework)
         row = OpRow(None, None, kernels, f"{self.training.optimizer} update", ROOT, SpanKind.OPTIMIZER)
         return writer.add(False, tables.segment([row]), preds)
 

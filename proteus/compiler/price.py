@@ -6,17 +6,18 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from proteus.cluster.gpu import Gpu
 from proteus.compiler.chain import op_sizes
 from proteus.compiler.layout import local_chunk
 from proteus.compiler.program import Accumulate, BlockProgram, Compute, Instruction, ProgramPhase
+from proteus.costs.host import host_s, slowdown
 from proteus.costs.lower import works
 from proteus.costs.ops import Calibration, OpCosts
 from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.passes import stream
 from proteus.costs.precision import NF4_BYTES, Precision
-from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Family, Phase, Work
+from proteus.frameworks import Framework
+from proteus.hardware import Gpu
 from proteus.identity import Same
 
 
@@ -78,12 +79,12 @@ class Price:
 
 
 class Pricer:
-    """Prices for one kind of GPU, precision and framework profile."""
+    """Prices for one kind of GPU, precision and framework."""
 
-    def __init__(self, gpu: Gpu, precision: Precision, profile: Profile, costs: OpCosts | None = None) -> None:
+    def __init__(self, gpu: Gpu, precision: Precision, framework: Framework, costs: OpCosts | None = None) -> None:
         self.gpu = gpu
         self.precision = precision
-        self.profile = profile
+        self.framework = framework
         self.costs = costs or OpCosts(gpu)
         self._prices: dict[tuple[int, int, tuple[int, ...]], tuple[Instruction, Price]] = {}
 
@@ -103,7 +104,7 @@ class Pricer:
             case Compute():
                 sizes = op_sizes(program, instruction.op, instruction.cut, coordinate)
                 if all(sizes.values()):  # where nothing of an uneven cut is left for the rank, nothing runs
-                    kernels = works(instruction.op, sizes, PHASE_OF[instruction.phase], self.precision, self.profile)
+                    kernels = works(instruction.op, sizes, PHASE_OF[instruction.phase], self.precision, self.framework)
                     kernels = (*self.unpacked(program, instruction, coordinate), *kernels)
             case Accumulate():
                 kernels = (self.addition(program, instruction, coordinate),)
@@ -130,7 +131,7 @@ class Pricer:
         borrowed: dict[Borrowed, None] = {}
         for work in kernels:
             found = self.costs.time(work)
-            alone_s = found.time_s * self.profile.slowdown(work)
+            alone_s = found.time_s * slowdown(self.framework, work)
             time_s += alone_s
             flop += work.flop
             own_class = compute_class(work.family)
@@ -143,7 +144,7 @@ class Pricer:
         return Price(
             time_s,
             bound,
-            self.profile.host_s(kernels),
+            host_s(self.framework, kernels),
             tuple(off_s / time_s if time_s else 0.0 for off_s in shared),
             tuple(off_s / time_s if time_s else 0.0 for off_s in own),
             flop,
@@ -152,10 +153,12 @@ class Pricer:
 
 
 @lru_cache(maxsize=64)
-def _cached_pricer(gpu: Same[Gpu], precision: Precision, profile: Profile, calibration: Calibration | None) -> Pricer:
-    return Pricer(gpu.value, precision, profile, OpCosts(gpu.value, calibration))
+def _cached_pricer(
+    gpu: Same[Gpu], precision: Precision, framework: Framework, calibration: Calibration | None
+) -> Pricer:
+    return Pricer(gpu.value, precision, framework, OpCosts(gpu.value, calibration))
 
 
-def pricer(gpu: Gpu, precision: Precision, profile: Profile, calibration: Calibration | None = None) -> Pricer:
-    """The pricer of a GPU, precision, profile and calibration, with what it has priced before."""
-    return _cached_pricer(Same(gpu), precision, profile, calibration)
+def pricer(gpu: Gpu, precision: Precision, framework: Framework, calibration: Calibration | None = None) -> Pricer:
+    """The pricer of a GPU, precision, framework and calibration, with what it has priced before."""
+    return _cached_pricer(Same(gpu), precision, framework, calibration)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from proteus.compiler.layout import Cut, Layout, derived_dims, output_layout
+from proteus.compiler.layout import Cut, Layout, output_layout
 from proteus.errors import StrategyError
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Op, Role
@@ -66,7 +66,7 @@ def _configured(block: Block, op: Op, config: NodeConfig, mesh: Mesh) -> list[st
     """Axis by axis, the first configured dim that the op has and can divide."""
     cut: list[str | None] = [None] * len(mesh.axes)
     for dim, axes in (config.partition or {}).items():
-        if dim not in op.dims or op.dims[dim].role is Role.INDIVISIBLE or dim in derived_dims(block, op):
+        if dim not in op.dims or op.dims[dim].role is Role.INDIVISIBLE or dim in block.derived_of(op):
             continue
         for name in axes:
             if name in mesh.names and cut[mesh.names.index(name)] is None:
@@ -92,7 +92,7 @@ def _arriving(
         if not isinstance(placement, Shard) or placement.dim not in tensor.dims:
             continue
         dim = operand.dims[tensor.dims.index(placement.dim)]
-        if dim in derived_dims(block, op):
+        if dim in block.derived_of(op):
             continue  # it follows what cuts batch and seq, which the other operands bring
         if op.dims[dim].role is not Role.INDIVISIBLE and not (op.dims[dim].role is Role.REDUCTION and not _sums(op)):
             found.setdefault(dim, writers.get(operand.tensor, "the block before"))
@@ -115,7 +115,7 @@ def _check_sizes(block: Block, op: Op, cut: list[str | None], mesh: Mesh, sizes:
     for axis, dim in enumerate(cut):
         if dim is not None:
             parts[dim] = parts.get(dim, 1) * mesh.shape[axis]
-    followed = {dim for sources in derived_dims(block, op).values() for dim in sources}
+    followed = {dim for sources in block.derived_of(op).values() for dim in sources}
     for dim, degree in parts.items():
         size = sizes.get(dim, op.dims[dim].size)
         axes = "×".join(mesh.names[a] for a, d in enumerate(cut) if d == dim)
@@ -132,7 +132,7 @@ def _check_derived(block: Block, cuts: Mapping[str, Cut], mesh: Mesh) -> None:
     """Slots are filled in the order of a rank's own tokens: dispatch and combine must cut tokens alike."""
     first: tuple[str, Cut] | None = None
     for op in block.ops:
-        derived = derived_dims(block, op)
+        derived = block.derived_of(op)
         if not derived:
             continue
         sources = {dim for each in derived.values() for dim in each}

@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from proteus.cluster import Cluster
-from proteus.cluster.gpu import Gpu
 from proteus.compiler.kinds import SpanKind
 from proteus.compiler.price import Borrowed, Pricer
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import OpRow
 from proteus.costs.overlap import WAITS, ComputeClass
+from proteus.hardware import Gpu
 from proteus.identity import Same
 
 #: no curve of a kernel puts a wait off
@@ -81,7 +81,7 @@ class SegmentTable:
         *,
         waits: Waits,
     ) -> None:
-        pricers: dict[str, Pricer] = {}
+        pricers: dict[Gpu, Pricer] = {}
         tables: dict[tuple[object, ...], tuple[int, _Priced]] = {}
         made: list[_Priced] = []
         self.base: list[int] = []
@@ -90,9 +90,9 @@ class SegmentTable:
         for rank in classes:
             gpu = cluster.gpu(rank.device)
             slow = float(cluster.device_slowdown[rank.device])
-            key = (rank.plan, rank.coordinate, gpu.name, slow)
+            key = (rank.plan, rank.coordinate, gpu, slow)
             if key not in tables:
-                prices = pricers.setdefault(gpu.name, pricer_of(gpu))
+                prices = pricers.setdefault(gpu, pricer_of(gpu))
                 made.append(_priced(Same(plans[rank.plan].segments), Same(prices), rank.coordinate, slow, waits))
                 tables[key] = (size, made[-1])
                 size += len(made[-1].sizes)

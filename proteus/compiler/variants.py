@@ -15,7 +15,6 @@ from functools import lru_cache
 import numpy as np
 
 from proteus.compiler.chain import Chunk, op_global_sizes, op_sizes
-from proteus.compiler.layout import derived_dims
 from proteus.compiler.program import BlockProgram, Compute
 from proteus.compiler.rank_plan import RankPlan
 from proteus.identity import Same
@@ -85,7 +84,7 @@ def _uneven_axes(program: BlockProgram) -> set[int]:
     found: set[int] = set()
     for compute in _computes(program):
         sizes = op_global_sizes(program, compute.op)
-        derived = derived_dims(program.block, compute.op)
+        derived = program.block.derived_of(compute.op)
         for dim, size in sizes.items():
             axes = [a for a, d in enumerate(compute.cut) if d is not None and (d == dim or d in derived.get(dim, ()))]
             if size % math.prod(program.mesh.shape[a] for a in axes):

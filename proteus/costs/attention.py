@@ -16,56 +16,11 @@ while (`tail`).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 #: query rows and keys of one block (FlashAttention-2, section 3.3)
 BLOCK_Q, BLOCK_KV = 128.0, 128.0
 #: widest head whose block keeps its size
 WIDE_DIM = 128.0
-
-
-class AttentionCurve(NamedTuple):
-    """Parameters of one GPU, fitted to measurements.
-
-    Parameters
-    ----------
-    eff
-        Share of the peak that the products of a very wide head would reach.
-    floor_s
-        Time of the smallest kernel [s].
-    score_s
-        Softmax of one score on one SM [s]; at 16 exponentials per clock
-        and 1.4 GHz it is 45 ps, less what hides behind the products.
-    fill_kv
-        Keys that filling and draining a block costs, forward [elements].
-    memory_eff
-        Share of the sheet's memory bandwidth.
-    wave
-        0: a partial last wave costs its share; 1: it costs a whole wave.
-    backward_eff
-        `eff` of the backward over `eff` of the forward.
-    wide_cost
-        Loss of heads wider than 128, whose blocks shrink to fit the
-        registers: products take ``1 + wide_cost * (dim / 128 - 1)`` as long.
-    tail
-        Idle time at the end of a causal kernel over that of the longest
-        block; 0.5 where blocks come in any order, less where the longest
-        come first.
-    backward_fill
-        `fill_kv` of the backward, which also writes dK and dV and has kernels
-        of its own before and after, over that of the forward.
-    """
-
-    eff: float
-    floor_s: float
-    score_s: float
-    fill_kv: float
-    memory_eff: float
-    wave: float
-    backward_eff: float
-    wide_cost: float
-    tail: float
-    backward_fill: float
 
 
 def attention_flop(

@@ -29,7 +29,6 @@ nothing, which is why 7x7 images are slow::
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from proteus.costs.gemm import gemm_time_s
 
@@ -48,52 +47,6 @@ FUSED_TILE, WINOGRAD_TILE = 2.0, 4.0
 PATCH, PATCH_TILES, FUSED_TILES = (4.0, 8.0), 32.0, ((128, 128),)
 #: the widest kernel that libraries transform
 WIDEST_WINOGRAD = 5.0
-
-
-class ConvCurve(NamedTuple):
-    """Parameters of one GPU and dtype, fitted to measurements.
-
-    The first eight are those of :class:`~proteus.costs.gemm.GemmCurve`.
-
-    Parameters
-    ----------
-    reread
-        Times that the input is read: patches overlap and the cache is small.
-    fused
-        Rate of Winograd in one kernel over that of a plain product.
-    transform
-        Time of Winograd's transforms through memory over that of their bytes.
-    scatter
-        Times that the input gradient of a strided 1x1 kernel goes through
-        memory: it is zeroed first, then written point by point.
-    strided_cost
-        Time of the input gradient of a wider strided kernel over the product.
-    grad_cost, weight_cost
-        Time of the input and of the weight gradient over the same product
-        in forward.
-    weight_fill
-        `k_fill` of the weight gradient, whose depth lies apart in memory.
-    padded
-        Rate of tensor cores where channels are padded to 16 bytes.
-    """
-
-    eff: float
-    floor_s: float
-    k_fill: float
-    tile_cost: float
-    memory_eff: float
-    wave: float
-    sharpness: float
-    split_s: float
-    reread: float
-    fused: float
-    transform: float
-    scatter: float
-    strided_cost: float
-    grad_cost: float
-    weight_cost: float
-    weight_fill: float
-    padded: float
 
 
 def conv_flop(

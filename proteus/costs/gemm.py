@@ -20,7 +20,6 @@ fitting script can compile the same code.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 #: output tiles that cuBLAS, CUTLASS and rocBLAS kernels are built with
 TILES = (
@@ -31,41 +30,6 @@ TILES = (
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 #: bytes per element of the partial sums of split k, always fp32
 PARTIAL_BYTES = 4.0
-
-
-class GemmCurve(NamedTuple):
-    """Parameters of one GPU and dtype, fitted to measurements.
-
-    Parameters
-    ----------
-    eff
-        Share of the sheet's peak that full waves of the largest tile reach.
-    floor_s
-        Time of the smallest kernel [s].
-    k_fill
-        Depth of k that filling and draining a tile's pipeline costs [elements].
-    tile_cost
-        Loss of small tiles, whose operands are reused less: a tile runs at
-        ``1 / (1 + tile_cost * (1/tile_m + 1/tile_n))`` of the SM's rate
-        [elements].
-    memory_eff
-        Share of the sheet's memory bandwidth that a product reaches.
-    wave
-        0: a partial last wave costs its share; 1: it costs a whole wave.
-    sharpness
-        Exponent of the smooth maximum of compute and memory time.
-    split_s
-        Extra time of a split of k, besides its traffic [s].
-    """
-
-    eff: float
-    floor_s: float
-    k_fill: float
-    tile_cost: float
-    memory_eff: float
-    wave: float
-    sharpness: float
-    split_s: float
 
 
 def gemm_time_s(

@@ -25,9 +25,9 @@ from proteus.costs.attention import attention_flop
 from proteus.costs.conv import conv_flop, out_size
 from proteus.costs.passes import memory_works, stream
 from proteus.costs.precision import Precision
-from proteus.costs.profile import Profile
 from proteus.costs.work import BIASED, SERIAL, Access, Direction, Family, Phase, Work
 from proteus.errors import ModelError
+from proteus.frameworks import Framework
 from proteus.model.graph import Op, Operand, OpKind
 
 Sizes = Mapping[str, int]
@@ -42,7 +42,7 @@ FP32_BYTES = 4
 ROW_BYTES = 16
 
 
-def works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     """The kernels of one op in one phase on one device.
 
     Parameters
@@ -63,8 +63,8 @@ def works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Pro
         raise ModelError(f"{op.name}: dim {missing[0]!r} has no local size; sizes are given for {sorted(sizes)}")
     lower = _PRODUCTS.get(op.kind)
     if lower is None:
-        return memory_works(op, sizes, phase, precision, profile)
-    return lower(op, sizes, phase, precision, profile)
+        return memory_works(op, sizes, phase, precision, framework)
+    return lower(op, sizes, phase, precision, framework)
 
 
 def _count(operand: Operand, sizes: Sizes) -> int:
@@ -94,7 +94,7 @@ def gemm(
     )
 
 
-def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     x, weights, ys = op.inputs[0], op.inputs[1 : 1 + len(op.outputs)], op.outputs
     in_x, in_w = set(x.dims), {dim for weight in weights for dim in weight.dims}
     in_y = {dim for y in ys for dim in y.dims}
@@ -119,7 +119,7 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: P
     scale = (stream(batch * k * (m if phase is Phase.INPUT_GRAD else n) * 2.0 * wide),) if by_row else ()
     if phase is Phase.INPUT_GRAD:
         return (*cast, product(batch, m, k, n, dtype, narrow, wide), *scale)
-    accumulate = profile.fused_grad_accumulation
+    accumulate = framework.fused_grad_accumulation
     out = 2.0 * precision.grad_bytes if accumulate else wide
     found = [product(batch, n, k, m, dtype, narrow, out), *scale]
     if not accumulate:
@@ -160,7 +160,7 @@ def casts(elements: float, dtype: str, wide: float, narrow: float, *, by_row: bo
     return (stream(elements * (kernels * wide + 2.0 * narrow), kernels=kernels),)
 
 
-def _matmul(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def _matmul(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     a, b, y = set(op.inputs[0].dims), set(op.inputs[1].dims), set(op.outputs[0].dims)
     batch = math.prod(sizes[d] for d in op.dims if d in a and d in b and d in y)
     m = math.prod(sizes[d] for d in op.dims if d in a and d in y and d not in b)
@@ -189,7 +189,7 @@ def _bmm(
     return ()
 
 
-def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     if phase is Phase.WEIGHT_GRAD:
         return ()
     out = op.outputs[0]
@@ -202,12 +202,12 @@ def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile
     kv_heads = math.prod(sizes[d] for d in key.dims[:-1] if d in out.dims and d not in ("batch", "seq"))
     causal = bool(op.attrs.get("causal", False))
     size = precision.activation_bytes
-    rope = _rope(op, batch, seq_q, seq_kv, heads, kv_heads, dim_qk, size, profile)
+    rope = _rope(op, batch, seq_q, seq_kv, heads, kv_heads, dim_qk, size, framework)
     document = int(op.attrs.get("document", seq_kv))
-    if document < seq_kv and profile.flash:
+    if document < seq_kv and framework.flash:
         # as many samples as there are documents; a last one that is shorter costs its share of a whole one
         batch, seq_q, seq_kv = max(1, round(batch * seq_q / document)), document, document
-    if not profile.flash:
+    if not framework.flash:
         core = _unfused_attention(
             phase,
             batch * heads,
@@ -217,7 +217,7 @@ def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile
             dim_v,
             bool(op.attrs.get("dropout")),
             precision,
-            profile,
+            framework,
         )
         return (*rope, *core)
     backward = phase is Phase.INPUT_GRAD
@@ -235,18 +235,18 @@ def _attention(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile
         dtype=precision.compute if precision.activation == "fp32" else precision.activation,
         shape=(batch, heads, kv_heads, seq_q, seq_kv, dim_qk, dim_v, int(causal), int(Direction(int(backward)))),
         num_kernels=3 if backward else 1,  # row sums of dO * O, the kernel, dQ from fp32
-        variant=profile.attention,
+        variant=framework.attention,
     )
     return (*rope, *(work,) * parts)
 
 
 def _rope(
-    op: Op, batch: int, seq_q: int, seq_kv: int, heads: int, kv_heads: int, dim: int, size: int, profile: Profile
+    op: Op, batch: int, seq_q: int, seq_kv: int, heads: int, kv_heads: int, dim: int, size: int, framework: Framework
 ) -> tuple[Work, ...]:
     if not op.attrs.get("rope"):
         return ()
     moved = 2.0 * batch * size * dim * (heads * seq_q + kv_heads * min(seq_q, seq_kv))
-    if profile.fused_rope:
+    if framework.fused_rope:
         return (stream(moved, kernels=2),)
     # per tensor: split, negate and concat, two products with cos and sin, one sum
     return (stream(4.0 * moved, kernels=10),)
@@ -261,7 +261,7 @@ def _unfused_attention(
     dim_v: int,
     dropout: bool,
     precision: Precision,
-    profile: Profile,
+    framework: Framework,
 ) -> tuple[Work, ...]:
     """Two batched products and the passes over the score matrix between them.
 
@@ -276,8 +276,8 @@ def _unfused_attention(
     """
     size = precision.activation_bytes
     scores = float(batch) * rows * cols
-    fused = profile.attention == "fused_softmax"
-    wide = FP32_BYTES if profile.attention == "unfused_fp32" else float(size)
+    fused = framework.attention == "fused_softmax"
+    wide = FP32_BYTES if framework.attention == "unfused_fp32" else float(size)
     # forward reads scores and writes shares; backward reads shares and their gradient, writes that of scores
     middle = [stream(scores * wide * (2.0 if phase is Phase.FORWARD else 3.0), Access.SOFTMAX)]
     if wide > size:  # mask and the casts to and from fp32
@@ -299,13 +299,13 @@ def _unfused_attention(
     # TensorFlow: tf.transpose).  Megatron's products take the strides as they are.
     # There q, k and v are products of their own, and two sums make one of the three gradients of what they read.
     turned = 2.0 * size * batch * (rows + cols) * (dim_qk + dim_v)
-    turns: tuple[Work, ...] = (stream(turned, kernels=4),) if profile.attention == "unfused" else ()
+    turns: tuple[Work, ...] = (stream(turned, kernels=4),) if framework.attention == "unfused" else ()
     if turns and phase is Phase.INPUT_GRAD:
         turns += (stream(2.0 * 3.0 * size * batch * rows * dim_qk, kernels=2),)
     return (*first, *middle, *second, *turns) if phase is Phase.FORWARD else (*turns, *second, *middle, *first)
 
 
-def _conv(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def _conv(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     x, y = op.inputs[0], op.outputs[0]
     batch, c_in, h, w = (sizes[dim] for dim in x.dims)
     c_out = sizes[y.dims[1]]
@@ -324,19 +324,19 @@ def _conv(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Pro
         dtype=precision.compute if precision.activation == "fp32" else precision.activation,
         shape=(batch, c_in, h, w, c_out, kh, kw, stride_h, stride_w, pad_h, pad_w, groups, int(direction)),
     )
-    if profile.channels_last or size > HALF_BYTES:
+    if framework.channels_last or size > HALF_BYTES:
         return (work,)  # the kernels of TF32 read either layout
     turned = 2.0 * size * batch * (c_in * h * w + c_out * out_h * out_w)  # read and written, both images
     return (work, stream(turned, kernels=2))
 
 
-def _interaction(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def _interaction(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     features, dim, batch = sizes["features"], sizes["embedding_dim"], sizes["batch"]
     pairs = stream(2.0 * precision.activation_bytes * batch * features * (features - 1) / 2.0)
     return (*_bmm(phase, batch, features, features, dim, precision), *((pairs,) if phase != Phase.WEIGHT_GRAD else ()))
 
 
-_Lower = Callable[[Op, Sizes, Phase, Precision, Profile], tuple[Work, ...]]
+_Lower = Callable[[Op, Sizes, Phase, Precision, Framework], tuple[Work, ...]]
 _PRODUCTS: Mapping[OpKind, _Lower] = {
     OpKind.LINEAR: _linear,
     OpKind.MATMUL: _matmul,

@@ -2,26 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class MemoryCurve(NamedTuple):
-    """Parameters of one GPU, fitted to measurements.
-
-    Parameters
-    ----------
-    eff
-        Share of the sheet's bandwidth that a long elementwise kernel reaches.
-    floor_s
-        Time of a kernel that moves nothing [s].
-    ramp_s
-        Time until all SMs stream: hidden in part under the floor [s].
-    """
-
-    eff: float
-    floor_s: float
-    ramp_s: float
-
 
 def memory_time_s(
     moved_bytes: float,

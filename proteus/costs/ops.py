@@ -1,10 +1,8 @@
 """Seconds of a kernel on one GPU, with an error band and a source.
 
->>> from types import SimpleNamespace
->>> gpu = SimpleNamespace(name="a100-80gb", generation="ampere", memory_Bps=2.039e12, tdp_w=400,
-...                       peak_flops={"fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12}, num_sms=108)
+>>> from proteus import hardware
 >>> work = Work(family=Family.GEMM, flop=2 * 4096.0**3, bytes=3 * 2 * 4096.0**2, dtype="bf16", shape=(1,) + 3 * (4096,))
->>> time = OpCosts(gpu).time(work)
+>>> time = OpCosts(hardware.load("a100-80gb")).time(work)
 >>> 0.5 < time.time_s * 1e3 < 0.7, time.assumed
 (True, False)
 """
@@ -13,38 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from proteus.costs import curves
 from proteus.costs.attention import attention_time_s
 from proteus.costs.collective_types import Collective, GroupShape
 from proteus.costs.conv import conv_time_s
 from proteus.costs.curves import VECTOR, Curve
-from proteus.costs.gemm import GemmCurve, gemm_time_s
+from proteus.costs.gemm import gemm_time_s
 from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
 from proteus.costs.memory import memory_time_s
-from proteus.costs.profile import Profile
 from proteus.costs.residuals import Spread
 from proteus.costs.work import SERIAL, Access, Family, Work
 from proteus.errors import InputError, unknown
+from proteus.frameworks import Framework
+from proteus.hardware import Gpu
+from proteus.hardware.curves import GemmCurve
 from proteus.units import DTYPE_BYTES
-
-
-class GpuSheet(Protocol):
-    """What the curves need of a GPU; ``cluster.Gpu`` has it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def generation(self) -> str: ...
-    @property
-    def memory_Bps(self) -> float: ...
-    @property
-    def peak_flops(self) -> Mapping[str, float]: ...
-    @property
-    def tdp_w(self) -> float | None: ...
-    @property
-    def num_sms(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +66,7 @@ class Calibration:
     overlap
         Measured slow-downs of a kernel and a collective side by side.
     launch_s, op_s
-        Host time per launch and per op [s]; None keeps the framework profile's.
+        Host time per launch and per op [s]; None keeps the framework's.
     network, host
         Factors on the times of collectives and of the host.
     """
@@ -115,11 +97,13 @@ class Calibration:
         """Whether the host's launches were measured here."""
         return self.launch_s is not None and self.op_s is not None
 
-    def on_host(self, profile: Profile) -> Profile:
-        """The framework profile with the host times measured here."""
-        launch_s = profile.launch_s if self.launch_s is None else self.launch_s
-        op_s = profile.op_s if self.op_s is None else self.op_s
-        return profile.but(launch_s=launch_s * self.host, op_s=op_s * self.host, expert_s=profile.expert_s * self.host)
+    def on_host(self, framework: Framework) -> Framework:
+        """The framework with the host times measured here."""
+        launch_s = framework.launch_s if self.launch_s is None else self.launch_s
+        op_s = framework.op_s if self.op_s is None else self.op_s
+        return framework.but(
+            launch_s=launch_s * self.host, op_s=op_s * self.host, expert_s=framework.expert_s * self.host
+        )
 
 
 #: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps
@@ -141,15 +125,17 @@ class OpCosts:
     Parameters
     ----------
     gpu
-        A :class:`proteus.cluster.Gpu`.
+        Its sheet, and its chip with the curves.
     calibration
         None means curves and sheet alone.
     """
 
-    def __init__(self, gpu: GpuSheet, calibration: Calibration | None = None) -> None:
+    def __init__(self, gpu: Gpu, calibration: Calibration | None = None) -> None:
         self.gpu = gpu
         self.calibration = calibration or Calibration()
         self._cache: dict[Work, OpTime] = {}
+        self._curves: dict[tuple[str, str], Curve] = {}
+        self._borrowed: dict[str, float] = {}
         self._sms = float(gpu.num_sms or USUAL_NUM_SMS)
         peaks = gpu.peak_flops
         self._half_flops = peaks.get("bf16") or peaks.get("fp16") or peaks.get("fp32", 0.0)
@@ -181,7 +167,16 @@ class OpCosts:
         return OpTime(time_s * scale, curve.spread, source, curve.is_assumed)
 
     def _curve(self, family: str, key: str) -> Curve:
-        return curves.find(family, key, self.gpu.name, self.gpu.generation)
+        found = self._curves.get((family, key))
+        if found is None:
+            found = self._curves[family, key] = curves.find(family, key, self.gpu)
+        return found
+
+    def _borrowed_factor(self, curve: Curve) -> float:
+        found = self._borrowed.get(curve.chip.name)
+        if found is None:
+            found = self._borrowed[curve.chip.name] = curves.borrowed_factor(curve.chip, self.gpu)
+        return found
 
     def peak(self, dtype: str) -> float:
         """Dense peak at which products of `dtype` run on this GPU [FLOP/s]."""
@@ -203,9 +198,8 @@ class OpCosts:
     def _clock(self, family: Family, curve: Curve) -> float:
         """What the board's power leaves of the clock that the curve was measured at, in the middle of a step."""
         if curve.key == VECTOR:
-            chip, _ = curves.chip_of(self.gpu.name, self.gpu.generation)
             peak = self.gpu.peak_flops.get(VECTOR, 0.0)
-            return curves.fp32_clock(family, chip, self.gpu.tdp_w or 0.0, peak)
+            return curves.fp32_clock(family, self.gpu.chip, self.gpu.tdp_w or 0.0, peak)
         return min(1.0, self._power(curve) * curves.sustained_factor(curve.chip))
 
     def _power(self, curve: Curve) -> float:
@@ -231,7 +225,7 @@ class OpCosts:
         curve = self._curve("attention", work.variant or "flash2")
         eff, *rest = curve.params
         # softmax holds attention below the power at which products lower the clock
-        eff *= min(1.0, self._power(curve)) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
+        eff *= min(1.0, self._power(curve)) * self._borrowed_factor(curve)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
         args: list[float] = [*work.shape, size, peak, self.gpu.memory_Bps, self._sms, eff, *rest]
@@ -240,7 +234,7 @@ class OpCosts:
     def _conv(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("conv", work.dtype)
         eff, *rest = curve.params
-        eff *= self._clock(Family.CONV, curve) * curves.borrowed_factor(curve.chip, self.gpu.name, self.gpu.generation)
+        eff *= self._clock(Family.CONV, curve) * self._borrowed_factor(curve)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
         tensor_cores = float(curve.key != VECTOR)

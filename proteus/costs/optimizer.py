@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from proteus.costs.precision import Precision, num_moments
-from proteus.costs.profile import Profile
 from proteus.costs.work import Family, Work
+from proteus.frameworks import Framework
 
 #: parameters that one multi-tensor launch updates (apex: 320 blocks of 2**16 elements)
 PARAMS_BY_LAUNCH = 320 * 2**16
@@ -17,7 +17,7 @@ FOREACH_PASSES = {"adam": 19.0, "adamw": 21.0, "lamb": 28.0, "sgd": 9.0, "sgd-pl
 OPTIMIZERS = tuple(FOREACH_KERNELS)
 
 
-def optimizer_works(num_params: float, optimizer: str, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def optimizer_works(num_params: float, optimizer: str, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     """The kernels that update `num_params` parameters on one device.
 
     A fused step reads the gradient, reads and writes master and moments, and
@@ -29,8 +29,9 @@ def optimizer_works(num_params: float, optimizer: str, precision: Precision, pro
     num_params
         Parameters that this device updates (its shard, under ZeRO).
 
-    >>> from proteus.costs import precision, profile
-    >>> optimizer_works(1e9, "adam", precision.load("bf16"), profile.load("deepspeed"))[0].bytes / 1e9
+    >>> from proteus import frameworks
+    >>> from proteus.costs import precision
+    >>> optimizer_works(1e9, "adam", precision.load("bf16"), frameworks.load("deepspeed"))[0].bytes / 1e9
     28.0
     """
     moments = num_moments(optimizer)
@@ -42,7 +43,7 @@ def optimizer_works(num_params: float, optimizer: str, precision: Precision, pro
         stored = 2.0 * precision.param_bytes
     fused_bytes = precision.grad_bytes + stored + 2.0 * moments * precision.moment_bytes
     kernels = max(1, round(num_params / PARAMS_BY_LAUNCH))
-    if profile.optimizer == "fused":
+    if framework.optimizer_kernels == "fused":
         moved = fused_bytes
     else:
         extra = precision.param_bytes + precision.grad_bytes if precision.master_bytes else 0.0

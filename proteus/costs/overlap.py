@@ -10,12 +10,11 @@ and by where the communication goes.
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache
 
 import numpy as np
 
-from proteus.costs import curves
 from proteus.costs.work import Family
+from proteus.hardware import Gpu
 
 
 class ComputeClass(IntEnum):
@@ -56,16 +55,7 @@ def compute_class(family: Family) -> ComputeClass:
     return _CLASS.get(family, ComputeClass.MEMORY)
 
 
-@cache
-def _tables(generation: str) -> tuple[np.ndarray, np.ndarray]:
-    table = curves.overlap_table()
-    row = table["generations"].get(generation, table["generations"]["default"])
-    compute = np.array([row["compute"][c.name.lower()] for c in ComputeClass], dtype=np.float64)
-    comm = np.array([row["comm"][k.name.lower()] for k in CommClass], dtype=np.float64)
-    return compute, comm
-
-
-def slowdowns(gpu: curves.HasGeneration) -> tuple[np.ndarray, np.ndarray]:
+def slowdowns(gpu: Gpu) -> tuple[np.ndarray, np.ndarray]:
     """How much longer each takes while both run, as a share of its time alone.
 
     Returns
@@ -78,12 +68,12 @@ def slowdowns(gpu: curves.HasGeneration) -> tuple[np.ndarray, np.ndarray]:
 
     Notes
     -----
-    Source: ``data/overlap.json``.  Not modelled: the size of the kernel's
+    Source: the file of the chip.  Not modelled: the size of the kernel's
     grid; one that fills every SM exactly loses a whole wave (a GEMM of 132
     blocks on H100 nearly doubles).
     """
-    compute, comm = _tables(gpu.generation)
-    return compute.copy(), comm.copy()
+    overlap = gpu.chip.overlap
+    return np.array(overlap.compute, np.float64), np.array(overlap.comm, np.float64)
 
 
 def with_waits(compute: np.ndarray, comm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,8 +21,8 @@ import math
 from collections.abc import Mapping
 
 from proteus.costs.precision import Precision
-from proteus.costs.profile import Profile
 from proteus.costs.work import Access, Family, Phase, Work
+from proteus.frameworks import Framework
 from proteus.model.graph import BATCH, Op, Operand, OpKind
 
 Sizes = Mapping[str, int]
@@ -57,7 +57,7 @@ def stream(moved_bytes: float, access: Access = Access.STREAM, *, kernels: int =
     return Work(family=Family.MEMORY, bytes=float(moved_bytes), num_kernels=kernels, variant=access)
 
 
-def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profile: Profile) -> tuple[Work, ...]:
+def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
     """The kernels of an op that has no products."""
     size = float(precision.activation_bytes)
     weight_like = {OpKind.EMBEDDING, OpKind.EMBEDDING_BAG, OpKind.POSITION}
@@ -73,11 +73,11 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
     match op.kind:
         case OpKind.RESHAPE | OpKind.SELECT:
             return ()
-        case OpKind.ACTIVATION if profile.fused_norm_activation and op.attrs.get("function") == "relu":
+        case OpKind.ACTIVATION if framework.fused_norm_activation and op.attrs.get("function") == "relu":
             return ()
         case OpKind.ACTIVATION:
-            return _activation(op, first, out, forward, profile)
-        case OpKind.ADD if profile.fused_norm_activation and len(op.outputs[0].dims) == IMAGE_DIMS:
+            return _activation(op, first, out, forward, framework)
+        case OpKind.ADD if framework.fused_norm_activation and len(op.outputs[0].dims) == IMAGE_DIMS:
             return (stream(out),)  # the norm's kernel reads one operand more, and writes its gradient
         case OpKind.ADD if op.attrs.get("by_expert"):
             which = 0 if forward else 1
@@ -85,15 +85,15 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
             return (stream(moved, kernels=EXPERT_BIAS_KERNELS[which]),)
         case OpKind.ADD:
             # scaling is a kernel of its own unless a compiler fuses elementwise chains
-            scale = (stream(2.0 * out),) if op.attrs.get("scaled") and not profile.fused_add_norm else ()
+            scale = (stream(2.0 * out),) if op.attrs.get("scaled") and not framework.fused_add_norm else ()
             return (*scale, stream(into + out)) if forward else scale
         case OpKind.DROPOUT:
-            return _dropout(op, first, out, size, forward, profile)
+            return _dropout(op, first, out, size, forward, framework)
         case OpKind.LAYER_NORM | OpKind.RMS_NORM | OpKind.GROUP_NORM:
-            return _norm(first, out, size, forward, profile)
+            return _norm(first, out, size, forward, framework)
         case OpKind.BATCH_NORM:
             # with channels last a block reads whole lines of memory, whatever channels it sums
-            access = Access.TUNED if profile.channels_last else Access.SOFTMAX
+            access = Access.TUNED if framework.channels_last else Access.SOFTMAX
             return (stream(2.0 * first + out if forward else 2.0 * out + 3.0 * first, access),)
         case OpKind.POOL2D | OpKind.CONCAT:
             return (stream(first + out if op.kind is OpKind.POOL2D else 2.0 * out),)
@@ -108,41 +108,41 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, profi
             return (stream(4.0 * (first + out), kernels=ROUTER_KERNELS),)
         case OpKind.DISPATCH | OpKind.COMBINE:
             slow = Access.GATHER if forward else Access.SCATTER
-            return (stream(first + out, Access.STREAM if profile.fused_permute else slow, kernels=2),)
+            return (stream(first + out, Access.STREAM if framework.fused_permute else slow, kernels=2),)
         case _:
-            return _loss(op, sizes, size, forward, profile)
+            return _loss(op, sizes, size, forward, framework)
 
 
 def _count(operand: Operand, sizes: Sizes) -> int:
     return math.prod(sizes[dim] for dim in operand.dims)
 
 
-def _activation(op: Op, first: float, out: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
-    if not profile.fused_bias_activation and first > out:
+def _activation(op: Op, first: float, out: float, forward: bool, framework: Framework) -> tuple[Work, ...]:
+    if not framework.fused_bias_activation and first > out:
         # silu(gate) and its product with the value; backward: both factors' gradients, silu's, and their concatenation
         return (stream(5.0 * out, kernels=2) if forward else stream(13.0 * out, kernels=4),)
-    if not profile.fused_bias_activation and op.attrs.get("function") == "relu2":
+    if not framework.fused_bias_activation and op.attrs.get("function") == "relu2":
         return (stream(4.0 * out, kernels=2) if forward else stream(8.0 * out, kernels=3),)  # relu and square
     return (stream(first + out if forward else out + 2.0 * first),)
 
 
-def _dropout(op: Op, first: float, out: float, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
+def _dropout(op: Op, first: float, out: float, size: float, forward: bool, framework: Framework) -> tuple[Work, ...]:
     if op.attrs.get("p", 0.0) == 0.0:
         return ()
     mask = out / size * MASK_BYTES
-    if profile.fused_dropout_add and forward:
+    if framework.fused_dropout_add and forward:
         return (stream(mask),)  # the add's kernel reads and writes the rest
     return (stream(first + out + mask),)
 
 
-def _norm(first: float, out: float, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
-    if profile.norm == "chain":
+def _norm(first: float, out: float, size: float, forward: bool, framework: Framework) -> tuple[Work, ...]:
+    if framework.norm == "chain":
         which = 0 if forward else 1
         moved = OPERATORS_SLOWER * CHAIN_NORM_BYTES[which] * out / size
         return (stream(moved, kernels=CHAIN_NORM_KERNELS[which]),)
-    tuned = profile.norm == "tuned"
+    tuned = framework.norm == "tuned"
     if forward:
-        read = 0.0 if profile.fused_add_norm else first  # the add before it has the values in registers
+        read = 0.0 if framework.fused_add_norm else first  # the add before it has the values in registers
         return (stream(read + out, Access.TUNED if tuned else Access.NORM),)
     return (stream(out + 2.0 * first, Access.TUNED_GRAD if tuned else Access.NORM_GRAD, kernels=2),)
 
@@ -172,7 +172,7 @@ def _loss_as_operators(logits: float, size: float) -> tuple[Work, ...]:
     return (stream(logits * (size + FP32_BYTES)), stream(2.0 * logits * FP32_BYTES, Access.SOFTMAX))
 
 
-def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) -> tuple[Work, ...]:
+def _loss(op: Op, sizes: Sizes, size: float, forward: bool, framework: Framework) -> tuple[Work, ...]:
     """Cross entropy over a (sharded) vocabulary, op by op.
 
     Unfused, as Megatron's vocab_parallel_cross_entropy: logits are cast to
@@ -180,7 +180,7 @@ def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) ->
     twice forward and once backward and writes the gradient.
     """
     logits = float(_count(op.inputs[0], sizes))
-    fused = profile.fused_cross_entropy
+    fused = framework.fused_cross_entropy
     match op.kind:
         case OpKind.MAX:
             passes = size if fused else OPERATORS_SLOWER * (size + 2.0 * FP32_BYTES)
@@ -189,7 +189,7 @@ def _loss(op: Op, sizes: Sizes, size: float, forward: bool, profile: Profile) ->
             if forward:
                 passes = size if fused else OPERATORS_SLOWER * 5.0 * FP32_BYTES  # subtract, exp, sum
                 own = stream(logits * passes, kernels=1 if fused else 3)
-                return (own, *_loss_as_operators(logits, size) * profile.loss_metrics)
+                return (own, *_loss_as_operators(logits, size) * framework.loss_metrics)
             # scale the saved softmax by the gradient, cast it to the logits' dtype
             passes = 2.0 * size if fused else OPERATORS_SLOWER * (5.0 * FP32_BYTES + size)
             return (stream(logits * passes, kernels=1 if fused else 3),)

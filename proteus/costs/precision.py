@@ -16,7 +16,7 @@ recipe ``rowwise``) where fp8 has one for the whole.
 
 Frameworks differ in the gradient (Megatron accumulates in fp32) and in what
 they call the parameter (FSDP and autocast keep fp32 and cast on use): see
-``Profile.precision``.  Source: Micikevicius et al., arXiv 1710.03740;
+:func:`kept_by`.  Source: Micikevicius et al., arXiv 1710.03740;
 Rajbhandari et al., arXiv 1910.02054, section 3.1 (16 bytes per parameter).
 """
 
@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from proteus.errors import InputError, unknown
+from proteus.frameworks import Framework
 from proteus.units import DTYPE_BYTES
 
 
@@ -153,3 +154,23 @@ def load(name: str) -> Precision:
     if name not in _PRECISIONS:
         raise InputError(unknown("precision", name, _PRECISIONS))
     return _PRECISIONS[name]
+
+
+def kept_by(framework: Framework, name: str) -> Precision:
+    """The precision `name` as a framework keeps parameters and gradients in it.
+
+    >>> from proteus import frameworks
+    >>> kept_by(frameworks.load("megatron-core"), "bf16").grad_bytes
+    4.0
+    >>> kept_by(frameworks.load("torchtitan"), "bf16").param_bytes
+    4.0
+    """
+    base = replace(load(name), wire_bytes=framework.wire_bytes)
+    if base.master_bytes == 0.0:
+        return base
+    base = replace(base, master_bytes=framework.master_bytes)
+    if framework.pure:
+        return replace(base, master_bytes=0.0, moment_bytes=base.param_bytes)
+    if framework.fp32_params:
+        return replace(base, param_bytes=4.0, grad_bytes=4.0, master_bytes=0.0)
+    return replace(base, grad_bytes=4.0) if framework.fp32_grads else base

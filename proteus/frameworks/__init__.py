@@ -1,17 +1,14 @@
-from typing import get_args
+"""What training frameworks do: their kernels, runtime, memory, host times and defaults, by version.
 
-from proteus.costs import profile as _p
+One file per framework in ``data/``, each value with its source; a user's own
+file has the same form (:meth:`Framework.read`).  ``kernels.yaml`` says which
+GPUs a fused attention kernel runs on.
 
-Framework = _p.Profile
+>>> load("nemo@24.05").attention, load("nemo@25.02").defaults["pipeline_cut"]
+('flash2', 'filled')
+"""
 
+from proteus.frameworks.catalogue import DEFAULT, find, load, names
+from proteus.frameworks.framework import Framework, OnGpu
 
-def load(name):
-    name = {"megatron-core": "megatron"}.get(name, name)
-    return _p.load(name)
-
-
-def choices(field):
-    return {"attention": get_args(_p.Attention), "overlaps_tensor": get_args(_p.TensorOverlap)}[field]
-
-
-names = _p.names
+__all__ = ["DEFAULT", "Framework", "OnGpu", "find", "load", "names"]

@@ -70,6 +70,8 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from proteus.errors import ModelError
+from proteus.model.digest import digest
+from proteus.model.origin import Origin
 
 BATCH = "batch"
 
@@ -295,6 +297,10 @@ class Block:
         )
         return replace(self, dims={**self.dims, dim: size}, ops=ops)
 
+    def derived_of(self, op: Op) -> Mapping[str, tuple[str, ...]]:
+        """Dims of `op` that are cut by whatever cuts others: expert slots follow batch and seq."""
+        return self.derived if op.kind in (OpKind.DISPATCH, OpKind.COMBINE) else {}
+
     def num_params(self) -> int:
         """Parameters of one copy; a tied parameter counts where it is owned."""
         return sum(math.prod(self.shape(p.name)) for p in self.parameters() if p.tied_to is None)
@@ -384,9 +390,13 @@ class Lora:
     base: Literal["exact", "nf4"] = "exact"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """A chain of blocks.
+
+    Two models are equal when their content is: name, blocks with all sizes,
+    sequence length and adapters.  Where they came from, `facts` and
+    `assumptions` do not count.
 
     Parameters
     ----------
@@ -394,9 +404,22 @@ class Model:
         Tokens per sample; 1 for models without a sequence.
     facts
         What the config said: hidden, layers, heads, kv_heads, ffn, vocab, ...
-        For messages, tables and FLOP conventions; the graph does not need it.
+        For messages and tables; the graph does not need it.
     lora, base
         The adapters, and the model without them; None in a model that has none.
+    origin
+        How to build the model again (without its adapters); None where it
+        was put together by hand.
+    assumptions
+        What was guessed, and what its source says that the graph leaves out,
+        a sentence each.
+
+    Examples
+    --------
+    >>> from proteus.model import zoo
+    >>> short, long = zoo.load("gpt2", seq=512), zoo.load("gpt2", seq=1024)
+    >>> short == long, long == zoo.load("gpt2"), long.digest
+    (False, True, 'upijagz3g7ju4esm')
     """
 
     name: str
@@ -405,6 +428,25 @@ class Model:
     facts: Mapping[str, Any] = field(default_factory=dict)
     lora: Lora | None = None
     base: Model | None = None
+    origin: Origin | None = None
+    assumptions: tuple[str, ...] = ()
+    _digest: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """16 letters and digits that stand for the content, the same in every process; computed once."""
+        if self._digest is None:
+            object.__setattr__(self, "_digest", digest(self.name, self.seq, self.lora, self.blocks))
+        assert self._digest is not None
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self.digest == other.digest if isinstance(other, Model) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def num_params(self) -> int:
@@ -431,7 +473,31 @@ class Model:
     def resized(self, dim: str, size: int) -> Model:
         """The same model with another size of a dim, e.g. a padded vocabulary."""
         base = None if self.base is None else self.base.resized(dim, size)
-        return replace(self, blocks=tuple(block.resized(dim, size) for block in self.blocks), base=base)
+        origin = None if self.origin is None else self.origin.with_resized(dim, size)
+        blocks = tuple(block.resized(dim, size) for block in self.blocks)
+        return replace(self, blocks=blocks, base=base, origin=origin)
+
+    def with_seq(self, seq: int) -> Model:
+        """The same model at another sequence length, adapters included.
+
+        A model with an origin is built again.  One without has its dims
+        resized where that is exact: in a plain chain of tokens.
+
+        Raises
+        ------
+        ModelError
+            The model has no sequence, fewer positions, or its other sizes
+            follow from the sequence in a way that only its builder knows.
+
+        Examples
+        --------
+        >>> from proteus.model import zoo
+        >>> zoo.load("llama3-8b").with_seq(4096) == zoo.load("llama3-8b", seq=4096)
+        True
+        """
+        from proteus.model.zoo import with_seq  # the zoo builds models, and so comes after them
+
+        return with_seq(self, seq)
 
     def validate(self) -> None:
         """Raise :class:`ModelError` where a block or the chain contradicts itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proteus.errors import InputError
+from proteus.files import read_json
 
 _T = TypeVar("_T")
 _REQUIRED: Any = object()
@@ -23,17 +23,22 @@ _KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "t
 
 
 class Config:
-    """A config's fields, checked as they are read; errors name file, line and field."""
+    """A config's fields, checked as they are read; errors name file, line and field.
+
+    `read` has the names of the fields that were asked for, present or not.
+    """
 
     def __init__(self, fields: Mapping[str, Any], where: str, text: str = "") -> None:
         self.fields, self.where, self._text = fields, where, text
+        self.read: set[str] = set()
 
     def error(self, field: str, rule: str) -> InputError:
         match = re.search(rf'"{re.escape(field)}"\s*:', self._text)
-        line = f":{self._text.count(chr(10), 0, match.start()) + 1}" if match else ""
+        line = f", line {self._text.count(chr(10), 0, match.start()) + 1}" if match else ""
         return InputError(f"{self.where}{line}: field {field!r} {rule}")
 
     def _get(self, names: tuple[str, ...], kind: type[_T], default: _T) -> _T:
+        self.read.update(names)
         for name in names:
             value = self.fields.get(name)
             if value is None:
@@ -73,7 +78,16 @@ class Config:
     def word(self, *names: str, default: str) -> str:
         return self._get(names, str, default)
 
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """The fields of a field; none where it is absent."""
+        self.read.add(name)
+        value = self.fields.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise self.error(name, f"is {value!r}; it must hold fields of its own")
+        return value or {}
+
     def has(self, name: str) -> bool:
+        self.read.add(name)
         return self.fields.get(name) is not None
 
     def activation(self, *names: str, gated: bool, default: str) -> Any:
@@ -91,6 +105,7 @@ class Config:
 
     def architecture(self) -> str:
         """The first of ``architectures``, or nothing."""
+        self.read.add("architectures")
         named = self.fields.get("architectures")
         return str(named[0]) if isinstance(named, list) and named else ""
 
@@ -99,21 +114,12 @@ def read_config(config: str | os.PathLike[str] | Mapping[str, Any]) -> Config:
     """The fields of a file, of a folder's ``config.json``, or as given."""
     if isinstance(config, Mapping):
         return Config(config, "config")
+    if not isinstance(config, str | os.PathLike):
+        raise InputError(f"config: expected a path or the fields of a config, got {type(config).__name__}")
     path = Path(config)
     if path.is_dir():
         path = path / "config.json"
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is no UTF-8 text (byte {error.start}); save it as UTF-8") from error
-    try:
-        fields = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: is no JSON: {error.msg} at column {error.colno}") from error
-    except RecursionError:
-        raise InputError(f"{path}: is nested too deeply to be a config") from None
+    fields, text = read_json(path)
     if not isinstance(fields, dict):
-        raise InputError(f"{path}:1: holds a {type(fields).__name__}; a config is one JSON object")
+        raise InputError(f"{path}, line 1: holds a {type(fields).__name__}; a config is one JSON object")
     return Config(fields, str(path), text)

@@ -12,10 +12,12 @@ from proteus.model.spec import Experts, Head, LatentAttention, Patches
 
 def trained_seq(c: Config) -> int:
     """The longest sequence, before any stretching of rotary positions."""
-    scaling = c.fields.get("rope_scaling")
-    if isinstance(scaling, Mapping) and isinstance(scaling.get("original_max_position_embeddings"), int):
-        return int(scaling["original_max_position_embeddings"])
-    return c.size("max_position_embeddings")
+    longest = c.size("max_position_embeddings")
+    for name in ("rope_scaling", "rope_parameters"):  # the newer name since transformers 5
+        stretched = c.mapping(name).get("original_max_position_embeddings")
+        if isinstance(stretched, int) and stretched >= 1:
+            return min(longest, stretched)
+    return longest
 
 
 def gpt2(c: Config) -> dict[str, Any]:
@@ -182,16 +184,25 @@ def falcon(c: Config) -> dict[str, Any]:
     }
 
 
+_MPT_ATTENTION = ("multihead_attention", "multiquery_attention", "grouped_query_attention")
+
+
 def mpt(c: Config) -> dict[str, Any]:
     hidden = c.size("d_model")
     bias = not c.flag("no_bias", default=True)
-    attention = c.fields.get("attn_config")
-    alibi = isinstance(attention, Mapping) and bool(attention.get("alibi"))
+    attention = Config(c.mapping("attn_config"), f"{c.where}: attn_config")
+    alibi = attention.flag("alibi", default=False)
+    heads = c.size("n_heads")
+    kind = attention.word("attn_type", default="multihead_attention")
+    if kind not in _MPT_ATTENTION:
+        raise attention.error("attn_type", f"is {kind!r}; known: {', '.join(_MPT_ATTENTION)}")
+    grouped = attention.size("kv_n_heads", default=heads)
     seq = c.size("max_seq_len")
     return {
         "layers": c.size("n_layers"),
         "hidden": hidden,
-        "heads": c.size("n_heads"),
+        "heads": heads,
+        "kv_heads": {"multihead_attention": heads, "multiquery_attention": 1}.get(kind, grouped),
         "ffn": hidden * c.size("expansion_ratio", default=4),
         "vocab": c.size("vocab_size"),
         "seq": seq,
@@ -202,8 +213,9 @@ def mpt(c: Config) -> dict[str, Any]:
         "qkv_bias": bias,
         "proj_bias": bias,
         "mlp_bias": bias,
-        "tied": True,
+        "tied": c.flag("tie_word_embeddings", default=True),
         "dropout": c.rate("resid_pdrop"),
+        "attention_dropout": attention.rate("attn_pdrop"),
     }
 
 
@@ -251,10 +263,10 @@ def vit(c: Config) -> dict[str, Any]:
         patch=c.size("patch_size", default=16),
         channels=c.size("num_channels", default=3),
     )
-    labels = c.fields.get("id2label")
+    labels = c.mapping("id2label")
     tokens = patches.side**2 + 1
     return encoder(c) | {
-        "vocab": len(labels) if isinstance(labels, Mapping) and labels else c.size("num_labels"),
+        "vocab": len(labels) or c.size("num_labels"),
         "seq": tokens,
         "positions": tokens,
         "qkv_bias": c.flag("qkv_bias", default=True),

@@ -2,16 +2,68 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from functools import cache
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from proteus.errors import ModelError
+from proteus.errors import ModelError, unknown
 
 #: far above any model; what is larger is a slip or an attack, and its columns would fill the memory
-MOST_LAYERS = 10_000
-MOST_SIZE = 10**9
+MAX_LAYERS = 10_000
+MAX_SIZE = 10**9
 
 Head = Literal["lm", "pooler", "mlm", "pretraining", "classifier"]
+
+
+#: whole numbers that may be zero; all others are at least 1
+_MAY_BE_ZERO = ("token_types", "shared_ffn", "dense_layers")
+#: shares of 1, which itself is excluded
+_RATES = ("dropout", "attention_dropout")
+
+
+@cache
+def _kinds(of: type) -> Mapping[str, Any]:
+    return get_type_hints(of)
+
+
+def check_sizes(value: object, where: str) -> None:
+    """Raise :class:`ModelError` where a field of a dataclass has not its type, or no model has such a size."""
+    of: Any = type(value)
+    for name, kind in _kinds(of).items():
+        _check(getattr(value, name), name, kind, where)
+
+
+def _check(value: Any, name: str, kind: Any, where: str) -> None:
+    options = get_args(kind)
+    if get_origin(kind) is Literal:
+        if value not in options:
+            raise ModelError(f"{where}: {unknown(name, str(value), options)}")
+        return
+    if NoneType in options:
+        if value is None:
+            return
+        kind = next(option for option in options if option is not NoneType)
+    shown = f"{where}: {name}={value!r}"
+    if kind is int:
+        least = 0 if name in _MAY_BE_ZERO else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ModelError(f"{shown}; it must be a whole number, at least {least}")
+        largest = MAX_LAYERS if name in ("layers", "dense_layers") else MAX_SIZE
+        if value > largest:
+            raise ModelError(f"{shown}; it must be at most {largest}")
+    elif kind is float:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            raise ModelError(f"{shown}; it must be a number")
+        if name in _RATES and not 0 <= value < 1:
+            raise ModelError(f"{shown}; it must be from 0 to below 1")
+        if name not in _RATES and not 0 < value <= MAX_SIZE:
+            raise ModelError(f"{shown}; it must be above 0 and at most {MAX_SIZE}")
+    elif not isinstance(value, kind):
+        wanted = "true or false" if kind is bool else "a word" if kind is str else f"a value of {kind.__name__}"
+        raise ModelError(f"{shown}; it must be {wanted}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +188,10 @@ class TransformerSpec:
     patches: Patches | None = None
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "heads", "ffn", "vocab", "seq"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ModelError(f"{self.name}: {name}={value!r}; it must be a whole number, at least 1")
-            most = MOST_LAYERS if name == "layers" else MOST_SIZE
-            if value > most:
-                raise ModelError(f"{self.name}: {name}={value}; it must be at most {most}")
+        check_sizes(self, self.name)
+        for part in ("latent", "experts", "patches"):
+            if getattr(self, part) is not None:
+                check_sizes(getattr(self, part), f"{self.name}: {part}")
         if self.head_dim is None and self.hidden % self.heads:
             raise ModelError(
                 f"{self.name}: hidden={self.hidden} is no multiple of heads={self.heads}; give head_dim as well"
@@ -154,13 +203,15 @@ class TransformerSpec:
                 f"{self.name}: seq={self.seq} is more than its {self.positions} learned positions; "
                 f"choose seq at most {self.positions}"
             )
-        if self.predictions is not None and not 1 <= self.predictions <= self.seq:
+        if self.predictions is not None and self.predictions > self.seq:
             raise ModelError(
-                f"{self.name}: predictions={self.predictions} of seq={self.seq} tokens; at least 1, at most all"
+                f"{self.name}: predictions={self.predictions} of seq={self.seq} tokens; at most all of them"
             )
-        if self.document is not None and (self.document < 1 or self.latent is not None):
-            raise ModelError(f"{self.name}: document={self.document}; at least 1 token, and not with latent attention")
-        if self.experts is not None and not 1 <= self.experts.topk <= self.experts.num:
+        if self.document is not None and self.latent is not None:
+            raise ModelError(f"{self.name}: document={self.document} with latent attention; leave one of them out")
+        if self.patches is not None and self.patches.side < 1:
+            raise ModelError(f"{self.name}: patches of {self.patches.patch} px in an image of {self.patches.image} px")
+        if self.experts is not None and self.experts.topk > self.experts.num:
             raise ModelError(f"{self.name}: topk={self.experts.topk} of {self.experts.num} experts")
 
     @property

@@ -27,7 +27,7 @@ def transformer(spec: TransformerSpec) -> Model:
     Model(small: 144.2 k parameters; embedding → layers×2 → head)
     """
     embedding = token_embedding(spec) if spec.patches is None else patch_embedding(spec, spec.patches)
-    dense = spec.layers if spec.experts is None else spec.experts.dense_layers
+    dense = spec.layers if spec.experts is None else min(spec.experts.dense_layers, spec.layers)
     layers = []
     if dense:
         layers.append(layer(spec, "layers" if spec.experts is None else "dense_layers", dense, sparse=False))

@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
@@ -17,9 +18,13 @@ from typing import Any
 import yaml
 
 from proteus.errors import ModelError, unknown
+from proteus.identity import Same
 from proteus.model.convnet import convnet
 from proteus.model.dlrm import dlrm
-from proteus.model.graph import Model
+from proteus.model.graph import Block, Model, OpKind
+from proteus.model.hf import from_hf
+from proteus.model.lora import with_lora
+from proteus.model.origin import Origin, is_plain
 from proteus.model.spec import Experts, LatentAttention, Patches, TransformerSpec
 from proteus.model.transformer import transformer
 
@@ -28,8 +33,25 @@ _NESTED: Mapping[str, Callable[..., Any]] = {"latent": LatentAttention, "experts
 
 def transformer_spec(name: str, fields: Mapping[str, Any]) -> TransformerSpec:
     """A spec from plain values, nested ones included."""
-    made = {key: _NESTED[key](**value) if key in _NESTED and value else value for key, value in fields.items()}
+    made = {key: _nested(name, key, value) if key in _NESTED else value for key, value in fields.items()}
     return TransformerSpec(name=name, **made)
+
+
+def _nested(name: str, key: str, value: Any) -> Any:
+    """The value of a dim that has dims of its own."""
+    if value is None:
+        return None
+    of = _NESTED[key]
+    if not isinstance(value, Mapping):
+        raise ModelError(f"{name}: {key}={value!r}; give its dims: {', '.join(inspect.signature(of).parameters)}")
+    for dim in value:
+        if dim not in inspect.signature(of).parameters:
+            raise ModelError(f"{name}: {unknown(f'dim of {key}', str(dim), inspect.signature(of).parameters)}")
+    needed = [p.name for p in inspect.signature(of).parameters.values() if p.default is p.empty]
+    absent = [dim for dim in needed if dim not in value]
+    if absent:
+        raise ModelError(f"{name}: {key} lacks {', '.join(absent)}; add {'them' if len(absent) > 1 else 'it'}")
+    return of(**value)
 
 
 def _transformer(name: str, fields: Mapping[str, Any]) -> Model:
@@ -105,6 +127,15 @@ def source(name: str) -> str:
     return str(_find(name)[2]["source"])
 
 
+def aliases(name: str) -> tuple[str, ...]:
+    """What :func:`load` takes for `name` beside it.
+
+    >>> aliases("gpt3-175b")
+    ('gpt3',)
+    """
+    return tuple(_find(name)[2].get("aliases", ()))
+
+
 def fields(name: str) -> dict[str, Any]:
     """The dims of `name` as its data file states them.
 
@@ -140,7 +171,8 @@ def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
         For an unknown name (with the nearest ones), dim or an impossible size.
     """
     name, family, _ = _find(name)
-    values = fields(name) | changes
+    published = fields(name)
+    values = published | changes
     if seq is not None:
         if "seq" not in values:
             raise ModelError(f"{name}: seq={seq}, but the model has no sequence; leave seq out")
@@ -148,14 +180,91 @@ def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     for key in changes:
         if key not in _ARGUMENTS[family]:
             raise ModelError(f"{name}: {unknown('dim', key, _ARGUMENTS[family])}")
-    try:
-        key = json.dumps(values, sort_keys=True)
-    except TypeError:  # not a plain value: let the family say what is wrong with it
-        return _FAMILIES[family](name, values)
-    return _made(name, family, key)
+    for dim, value in changes.items():
+        if not is_plain(value):
+            raise ModelError(f"{name}: {dim}={value!r}; give plain values: numbers, words, lists, mappings")
+    return _made(name, family, json.dumps(values, sort_keys=True))
 
 
 @lru_cache(maxsize=64)
-def _made(name: str, family: str, values: str) -> Model:
-    """Models are values, and what is compiled for one is found again by the object: make each once."""
-    return _FAMILIES[family](name, json.loads(values))
+def _made(name: str, family: str, text: str) -> Model:
+    """What is compiled for a model is found again by the object: make each once."""
+    values, published = json.loads(text), fields(name)
+    changes = {dim: value for dim, value in values.items() if dim not in published or published[dim] != value}
+    try:
+        model = _FAMILIES[family](name, values)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, ModelError) or not changes:  # an entry of ours that does not build is our own bug
+            raise
+        said = ", ".join(f"{dim}={value!r}" for dim, value in changes.items())
+        raise ModelError(
+            f"{name}: no model can be built with {said}: {error}; give each dim as {family}.yaml does"
+        ) from error
+    note = _entries()[name][1].get("note")
+    return replace(model, origin=Origin.of("zoo", name, changes), assumptions=(f"{name}: {note}",) if note else ())
+
+
+def rebuild(origin: Origin) -> Model:
+    """The model of that origin: equal to the one that has it.
+
+    Raises
+    ------
+    ModelError, InputError
+        A name, dim or size that does not exist, as :func:`load` and
+        :func:`proteus.model.hf.from_hf` say it.
+
+    Examples
+    --------
+    >>> rebuild(Origin.parse({"name": "gpt2", "layers": 4, "seq": 512})) == load("gpt2", layers=4, seq=512)
+    True
+    """
+    if origin.kind == "zoo":
+        model = load(origin.name, **origin.values)
+    else:
+        model = from_hf(origin.values, seq=origin.seq, name=origin.name)
+    for dim, size in origin.resized:
+        if all(dim not in block.dims for block in model.blocks):
+            raise ModelError(f"{origin.name}: {unknown('dim', dim, {d for block in model.blocks for d in block.dims})}")
+        model = model.resized(dim, size)
+    return model
+
+
+def with_seq(model: Model, seq: int) -> Model:
+    """The same model at another sequence length; see :meth:`proteus.Model.with_seq`."""
+    if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
+        raise ModelError(f"{model.name}: seq={seq!r}; it must be a whole number, at least 1")
+    return model if seq == model.seq else _with_seq(Same(model), seq)
+
+
+@lru_cache(maxsize=64)
+def _with_seq(same: Same[Model], seq: int) -> Model:
+    """What is compiled for a model is found again by the object: make each once."""
+    model = same.value
+    if model.lora is not None and model.base is not None:
+        return with_lora(with_seq(model.base, seq), model.lora)
+    if all("seq" not in block.dims for block in model.blocks):
+        raise ModelError(f"{model.name}: seq={seq}, but the model has no sequence; leave seq out")
+    return _resized_seq(model, seq) if model.origin is None else rebuild(model.origin.with_seq(seq))
+
+
+def _resized_seq(model: Model, seq: int) -> Model:
+    for block in model.blocks:
+        why = _fixes_seq(block, seq)
+        if why:
+            raise ModelError(f"{model.name}: seq={seq}: {block.name} {why}; build the model anew at this length")
+    resized = replace(model.resized("seq", seq).resized("kv_seq", seq), seq=seq, facts={**model.facts, "seq": seq})
+    resized.validate()
+    return resized
+
+
+def _fixes_seq(block: Block, seq: int) -> str:
+    """Why a block cannot take another sequence length by resizing its dims; nothing where it can."""
+    for dim, sources in block.derived.items():
+        if "seq" in sources:
+            return f"has {block.dims[dim]} {dim} that follow from seq={block.dims['seq']}"
+    if block.dims.get("positions", seq) < seq:
+        return f"has {block.dims['positions']} learned positions"
+    if block.dims.get("masked", 0) > seq:
+        return f"predicts {block.dims['masked']} tokens of a sample"
+    joins = [op.name for op in block.ops if op.kind in (OpKind.CONCAT, OpKind.RESHAPE) and "seq" in op.dims]
+    return f"makes the sequence in {joins[0]}" if joins else ""

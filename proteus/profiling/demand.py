@@ -15,6 +15,7 @@ from proteus.compiler.layout import local_chunk
 from proteus.compiler.price import PHASE_OF, pricer
 from proteus.compiler.program import Accumulate, Compute
 from proteus.compiler.tables import HOST_COPIES, OpRow
+from proteus.costs import precision as precisions
 from proteus.costs.collective_types import Collective
 from proteus.costs.lower import works
 from proteus.costs.work import Phase, Work
@@ -109,20 +110,20 @@ def demand_of(trees: Iterable[StrategyTree], cluster: Cluster) -> Demand:
     return found
 
 
-def _habits(tree: StrategyTree) -> Habits:
-    profile = tree.training.framework
-    precision = profile.precision(tree.training.precision)
+def _habits(graph: ExecutionGraph) -> Habits:
+    tree, framework = graph.tree, graph.framework
+    precision = precisions.kept_by(framework, tree.training.precision)
     return Habits(
         dtype=precision.activation,
         tf32=precision.compute == "tf32",
-        flash=profile.flash,
+        flash=framework.flash,
         optimizer=tree.training.optimizer,
-        optimizer_kind=profile.optimizer,
+        optimizer_kind=framework.optimizer_kernels,
     )
 
 
 def _add_computations(found: Demand, graph: ExecutionGraph) -> None:
-    habits = _habits(graph.tree)
+    habits = _habits(graph)
     for rank in graph.classes:
         plan = graph.plans[rank.plan]
         runs = np.bincount(plan.ref[~plan.is_comm], minlength=len(plan.segments)) * rank.multiplicity
@@ -142,13 +143,13 @@ def _add_row(found: Demand, graph: ExecutionGraph, device: int, row: OpRow, habi
     mesh = row.program.mesh
     first = next(c.first_device for c in graph.chunks if c.mesh == mesh and 0 <= device - c.first_device < mesh.size)
     coordinate = tuple(int(i) for i in mesh.coordinates()[device - first])
-    profile = tree.training.framework
-    precision = profile.precision(tree.training.precision)
+    framework = graph.framework
+    precision = precisions.kept_by(framework, tree.training.precision)
     match row.instruction:
         case Compute() as compute:
             op, phase = compute.op, PHASE_OF[compute.phase]
             sizes = op_sizes(row.program, op, compute.cut, coordinate)
-            kernels = works(op, sizes, phase, precision, profile)
+            kernels = works(op, sizes, phase, precision, framework)
             if not kernels:
                 return
             call = OpCall(
@@ -156,15 +157,15 @@ def _add_row(found: Demand, graph: ExecutionGraph, device: int, row: OpRow, habi
                 sizes=sizes,
                 phase=phase,
                 kernels=kernels,
-                forward=works(op, sizes, Phase.FORWARD, precision, profile),
+                forward=works(op, sizes, Phase.FORWARD, precision, framework),
                 habits=habits,
-                alone=not works(op, sizes, Phase.WEIGHT_GRAD, precision, profile),
+                alone=not works(op, sizes, Phase.WEIGHT_GRAD, precision, framework),
                 count=count,
             )
             known = found.calls.get(call.key())
             found.calls[call.key()] = call if known is None else replace(known, count=known.count + count)
         case Accumulate() as add:
-            prices = pricer(graph.cluster.gpu(device), precision, profile)
+            prices = pricer(graph.cluster.gpu(device), precision, framework)
             work = prices.addition(row.program, add, coordinate)
             found.sums.append(Sum(work=work, dtype=habits.dtype, count=count))
         case _:

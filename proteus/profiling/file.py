@@ -8,21 +8,29 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from proteus.cluster.gpu import Gpu
 from proteus.costs.collective_types import Collective
 from proteus.costs.measured import CollectiveTimes, MeasuredOverlap
 from proteus.costs.overlap import ComputeClass
 from proteus.costs.work import Family, Work
 from proteus.errors import InputError, context
 from proteus.files import atomic_write
+from proteus.hardware import Gpu, gpus
+from proteus.hardware.gpu import Wiring
 from proteus.profiling.machine import MeasuredMachine
 
 #: first key of a file, and the version of its form
-MARK, VERSION = "proteus_machine", 1
+MARK, VERSION = "proteus_machine", 2
 #: files beyond this are refused [bytes]: a kernel takes 200, no model has so many
 MOST_BYTES = 64 * 2**20
+
+
+#: what of a device's sheet a file holds
+SHEET = (
+    *("name", "vendor", "generation", "memory_bytes", "memory_Bps", "peak_flops", "nvlink_Bps", "nvlink_links"),
+    *("wiring", "c2c_Bps", "pcie_gen", "tdp_w", "num_sms", "source"),
+)
 
 
 def is_machine(path: str | os.PathLike[str]) -> bool:
@@ -65,7 +73,7 @@ def to_plain(machine: MeasuredMachine) -> dict[str, Any]:
         MARK: VERSION,
         "name": machine.name,
         "about": dict(machine.about),
-        "device": asdict(machine.device) | {"peak_flops": dict(machine.device.peak_flops)},
+        "device": {name: _plain(getattr(machine.device, name)) for name in SHEET},
         "num_devices": machine.num_devices,
         "is_host": machine.is_host,
         "launch_s": machine.launch_s,
@@ -77,6 +85,10 @@ def to_plain(machine: MeasuredMachine) -> dict[str, Any]:
         "collectives": [asdict(times) for times in machine.collectives],
         "works": [{**asdict(work), "time_s": time_s} for work, time_s in machine.works.items()],
     }
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def from_plain(found: Any) -> MeasuredMachine:
@@ -101,16 +113,24 @@ def from_plain(found: Any) -> MeasuredMachine:
 
 def _device(row: _Record) -> Gpu:
     peaks = row.record("peak_flops")
+    name, generation = row.text("name"), row.text("generation")
+    known = gpus.find(name)
+    chip, lenders = (known.chip, known.lenders) if known is not None else gpus.unmeasured(name, generation)
+    row.text("vendor")
+    wiring: Any = row.known(row.text("wiring"), get_args(Wiring))
     return Gpu(
-        name=row.text("name"),
-        vendor=row.text("vendor"),
-        generation=row.text("generation"),
+        name=name,
+        generation=generation,
+        compute_capability=None if known is None else known.compute_capability,
+        attention_kernels=() if known is None else known.attention_kernels,
+        chip=chip,
+        lenders=lenders,
         memory_bytes=row.integer("memory_bytes", least=1),
         memory_Bps=row.number("memory_Bps", above=0.0),
         peak_flops={dtype: peaks.number(dtype, above=0.0) for dtype in peaks.values},
         nvlink_Bps=row.number("nvlink_Bps"),
         nvlink_links=row.integer("nvlink_links"),
-        has_nvswitch=row.boolean("has_nvswitch"),
+        wiring=wiring,
         c2c_Bps=row.number("c2c_Bps"),
         pcie_gen=row.integer("pcie_gen", least=1, most=6),
         tdp_w=None if row.values.get("tdp_w") is None else row.number("tdp_w"),

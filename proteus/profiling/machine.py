@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from proteus.cluster import Cluster
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.host import build
 from proteus.cluster.kinds import LinkKind
 from proteus.cluster.layout import Layout, Slot
@@ -19,6 +18,7 @@ from proteus.costs.ops import Calibration
 from proteus.costs.shapes import group_shapes
 from proteus.costs.work import Work
 from proteus.errors import TopologyError
+from proteus.hardware import Gpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

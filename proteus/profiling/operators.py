@@ -81,7 +81,7 @@ def _optimizer_s(step: OptimizerStep, clock: Clock) -> float:
 
 
 def optimizer(parameters: Iterable[Tensor], habits: Habits) -> torch.optim.Optimizer:
-    """PyTorch's optimizer of that name, in the implementation that the framework profile names."""
+    """PyTorch's optimizer of that name, in the implementation that the framework runs."""
     fused, foreach = habits.optimizer_kind == "fused", habits.optimizer_kind == "foreach"
     if habits.optimizer.startswith("adam"):
         return torch.optim.Adam(parameters, lr=LEARNING_RATE, fused=fused, foreach=foreach)
@@ -103,7 +103,7 @@ def shared_out(measured: Iterable[Measured], model: OpCosts) -> dict[Work, float
     expects.  One kernel may stand in several ops (a relu and a gelu move the
     same bytes): it gets the mean over all that ran.
 
-    >>> from proteus.cluster import gpus
+    >>> from proteus.hardware import gpus
     >>> from proteus.costs.passes import stream
     >>> one = stream(1e6)
     >>> both = shared_out([Measured((one,), 1.0, 2.0), Measured((one,), 3.0, 4.0)], OpCosts(gpus.load("a100")))

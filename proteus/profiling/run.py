@@ -11,12 +11,11 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from proteus.cluster import gpus
-from proteus.cluster.gpu import Gpu
 from proteus.costs import precision as precisions
 from proteus.costs.measured import MeasuredOverlap
 from proteus.costs.ops import OpCosts
 from proteus.errors import InputError
+from proteus.hardware import Gpu, gpus
 from proteus.profiling.demand import demand_of
 from proteus.profiling.machine import MeasuredMachine
 from proteus.profiling.operators import dispatch, peaks, shared_out
@@ -113,17 +112,15 @@ def _gpu(clock: Clock, dtypes: Sequence[str]) -> Gpu:
 def _sheet(
     name: str, generation: str, memory_bytes: int, rates: Mapping[str, float], num_sms: int | None, source: str
 ) -> Gpu:
+    chip, lenders = gpus.unmeasured(name, generation)
     return Gpu(
         name=name,
-        vendor="",
         generation=generation,
+        chip=chip,
+        lenders=lenders,
         memory_bytes=memory_bytes,
         memory_Bps=rates["memory"],
         peak_flops={dtype: rate for dtype, rate in rates.items() if dtype != "memory"},
-        nvlink_Bps=0.0,
-        nvlink_links=0,
-        has_nvswitch=False,
-        c2c_Bps=0.0,
         pcie_gen=NO_PCIE,
         tdp_w=None,
         num_sms=num_sms,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -32,9 +32,11 @@ from proteus.costs import residuals
 from proteus.costs.ops import MEASURED_SIGMA
 from proteus.costs.overlap import ComputeClass, compute_class
 from proteus.costs.residuals import StepKind
+from proteus.hardware import Gpu
 from proteus.htae.tasks import Timeline
 from proteus.model.graph import Model, OpKind
 from proteus.result.path import chain_of_causes
+from proteus.result.switches import Switch
 from proteus.result.windows import Windows
 from proteus.units import format_seconds
 
@@ -63,6 +65,8 @@ class Band:
         ``host``, ``whole step``.  They add up in quadrature.
     borrowed
         Classes of kernels whose curve is another chip's or dtype's.
+    switches
+        What neither plan nor framework decides: the band holds both ways.
     """
 
     low_s: float
@@ -70,6 +74,7 @@ class Band:
     sigma: float
     parts: Mapping[str, float] = field(default_factory=dict)
     borrowed: tuple[str, ...] = ()
+    switches: tuple[Switch, ...] = ()
 
     @property
     def ends(self) -> str:
@@ -91,7 +96,21 @@ class Band:
 
     def __str__(self) -> str:
         text = f"{self.ends} in {SHARE:.0%} of cases"
-        return f"{text}; no curve of its own: {', '.join(self.borrowed)}" if self.borrowed else text
+        if self.borrowed:
+            text = f"{text}; no curve of its own: {', '.join(self.borrowed)}"
+        return f"{text}; undecided: {', '.join(switch.name for switch in self.switches)}" if self.switches else text
+
+    def holding(self, switches: tuple[Switch, ...], step_s: float) -> Band:
+        """The band where these switches may lie either way; the errors of both add up in quadrature."""
+        worth = [switch.worth(step_s) for switch in switches]
+        up, down = (math.hypot(*(max(sign * one, 0.0) for one in worth)) for sign in (1.0, -1.0))
+        low, high = math.log(step_s / self.low_s), math.log(self.high_s / step_s)
+        return replace(
+            self,
+            low_s=step_s * math.exp(-math.hypot(low, down)),
+            high_s=step_s * math.exp(math.hypot(high, up)),
+            switches=switches,
+        )
 
 
 def step_kind(model: Model) -> StepKind:
@@ -161,7 +180,7 @@ def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, 
     off_s = graph.op_sigma[ops] * time_s[:, None, None]
 
     of_op: dict[tuple[object, ...], int] = {}
-    kinds = {graph.cluster.gpu(rank.device).name for rank in graph.classes}
+    kinds = {graph.cluster.gpu(rank.device) for rank in graph.classes}
     gpu = _gpu_of(graph)[segments] if len(kinds) > 1 else np.zeros(len(segments), np.int64)
     rows = [graph.op_rows[op] for op in ops.tolist()]
     label = np.array([of_op.setdefault((row.node, row.span), len(of_op)) for row in rows])
@@ -178,11 +197,11 @@ def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, 
 
 def _gpu_of(graph: ExecutionGraph) -> np.ndarray:
     """int64[segments]: the first device with the kind of GPU that runs a segment."""
-    first: dict[str, int] = {}
+    first: dict[Gpu, int] = {}
     found = np.zeros(len(graph.segment_is_held), np.int64)
     for rank in graph.classes:
         stop = rank.segment_base + len(graph.plans[rank.plan].segments)
-        found[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device).name, rank.device)
+        found[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device), rank.device)
     return found
 
 

@@ -31,7 +31,7 @@ def headline(result: Result) -> str:
         degrees_text(plan),
         f"ZeRO {plan.value('zero')}",
         f"recompute {recompute_text(plan)}",
-        training.framework.text,
+        framework_text(plan),
         f"{result.num_devices} of {result.cluster.num_devices} devices",
     ]
     return " · ".join(parts)
@@ -51,6 +51,12 @@ def degrees_text(plan: DecidedPlan) -> str:
         values["etp"] = None
     shown = [f"{names.get(name, name)} {value}" for name, value in values.items() if name == "dp" or (value or 1) != 1]
     return " × ".join(shown)
+
+
+def framework_text(plan: DecidedPlan) -> str:
+    """The framework as the user named it, or the default."""
+    said = plan.value("framework")
+    return said if isinstance(said, str) else str(said.text)
 
 
 def recompute_text(plan: DecidedPlan) -> str:
@@ -75,7 +81,7 @@ def assumptions(result: Result) -> list[str]:
     framework = plan["framework"]
     lines = []
     if framework.who != "you":
-        lines.append(f"framework {framework.value}: none was named")
+        lines.append(f"framework {framework_text(plan)}: none was named")
     for who, whose in (("framework", f"default of {result.tree.training.framework.name}"), ("proteus", "default")):
         said = [f"{name} {plan.value(name)}" for name in _ASSUMED if plan[name].who == who]
         said = [text for text in said if plan.value("cp") > 1 or not text.startswith("context")]
@@ -84,6 +90,8 @@ def assumptions(result: Result) -> list[str]:
     return [
         *lines,
         *result.tree.notes,
+        *result.model.assumptions,
+        *result.graph.notes,
         *map(str, result.graph.borrowed),
         *result.cluster.warnings,
         *([warning] if (warning := idle_warning(result)) else []),

@@ -12,9 +12,11 @@ from proteus.compiler.graph import ExecutionGraph
 from proteus.compiler.memory import PhaseParts, gives_back, phase_parts
 from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.steps import phases, runs_weights_apart
+from proteus.costs import precision as precisions
+from proteus.hardware import Gpu
 from proteus.htae.tasks import Timeline
 from proteus.strategy.schedules.pipeline_plan import F, W
-from proteus.units import GiB, KiB, MiB
+from proteus.units import GiB, MiB
 
 #: what CUDA, cuBLAS and cuDNN take on a device before the first tensor:
 #: context and kernels of torch 2 on Ampere and Hopper, as nvidia-smi shows it for an idle process
@@ -23,20 +25,8 @@ CONTEXT_BYTES = 0.6 * GiB
 #: about 24 channels on NVSwitch hosts
 COMMUNICATOR_BYTES = 200 * MiB
 
-#: scratch of cuBLAS per handle, by GPU generation: torch's CUDABlas.cpp, ``:4096:8`` on Hopper and
-#: ``:4096:2:16:8`` elsewhere [bytes]; the forward and the autograd thread have a handle each
-CUBLAS_BYTES = {"hopper": 32 * MiB}
-CUBLAS_OTHER_BYTES = 8 * MiB + 128 * KiB
+#: the forward and the autograd thread have a handle of cuBLAS each
 CUBLAS_HANDLES = 2
-#: scratch of Transformer Engine's products: module/base.py, get_cublas_workspace_size_bytes [bytes]
-ENGINE_BYTES = {"hopper": 32 * MiB, "blackwell": 32 * MiB}
-ENGINE_OTHER_BYTES = 4 * MiB
-#: framework profiles that run it
-ENGINE_PROFILES = frozenset({"megatron", "nemo"})
-
-#: What the caching allocator holds beyond the tensors, as a share of their peak: reserved over allocated is
-#: 1.028 to 1.065, median 1.033, in 24 Megatron-LM runs (MooreThreads/SimuMax docs/b200 release summaries).
-FRAGMENTATION = 0.033
 
 #: owners of the bytes of a device, in the order in which charts stack them
 OWNERS = (
@@ -124,8 +114,8 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
     is_new = np.diff(times, prepend=-np.inf) > 0
     time_s, at = times[is_new], np.cumsum(is_new) - 1
     steps = np.cumsum(np.bincount(at, deltas, minlength=len(time_s)))
-    profile = graph.tree.training.framework
-    workspaces = workspace_bytes(graph.cluster.gpu(rank.device).generation, profile.name)
+    framework = graph.framework
+    workspaces = workspace_bytes(graph.cluster.gpu(rank.device), has_engine=framework.engine_workspace)
     static = held.total + workspaces
     owned = {
         "workspaces": np.full(len(time_s), workspaces),
@@ -138,22 +128,24 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
         live = np.cumsum(np.bincount(at, part, minlength=len(time_s)))
         owned[owner] = np.where(np.abs(live) < 1.0, 0.0, live)  # sums of floats leave dust
     reserve = reserve_bytes(graph, plan)
-    reserve += FRAGMENTATION * float((static + steps).max(initial=static))
-    reserve += profile.fragmentation * float(steps.max(initial=0.0))
+    reserve += framework.allocator_share * float((static + steps).max(initial=static))
+    reserve += framework.fragmentation * float(steps.max(initial=0.0))
     owned["reserve"] = np.full(len(time_s), reserve)
     return MemorySteps(
         time_s, static + steps, static, reserve, {owner: owned[owner] for owner in OWNERS if owner in owned}
     )
 
 
-def workspace_bytes(generation: str, profile: str) -> float:
+def workspace_bytes(gpu: Gpu, *, has_engine: bool) -> float:
     """Scratch buffers of the libraries of products; torch allocates them, so they count as tensors.
 
-    >>> workspace_bytes("hopper", "megatron") / MiB
+    >>> from proteus.hardware import load
+    >>> workspace_bytes(load("h100"), has_engine=True) / MiB
     96.0
     """
-    engine = ENGINE_BYTES.get(generation, ENGINE_OTHER_BYTES) if profile in ENGINE_PROFILES else 0
-    return float(CUBLAS_HANDLES * CUBLAS_BYTES.get(generation, CUBLAS_OTHER_BYTES) + engine)
+    libraries = gpu.chip.libraries
+    engine = libraries.transformer_engine_bytes if has_engine else 0
+    return float(CUBLAS_HANDLES * libraries.cublas_bytes + engine)
 
 
 def reserve_bytes(graph: ExecutionGraph, plan: RankPlan) -> float:
@@ -205,8 +197,7 @@ def _links(graph: ExecutionGraph, plan: RankPlan) -> Iterator[tuple[int, int, Li
 def _shares(graph: ExecutionGraph, plan: RankPlan) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Per owner the bytes that every step takes and gives back of it."""
     training = graph.tree.training
-    profile = training.framework
-    precision = profile.precision(training.precision)
+    precision = precisions.kept_by(graph.framework, training.precision)
     names = ("gathered parameters", "activations", "temporaries")
     take = {name: np.zeros(plan.num_steps) for name in names}
     give = {name: np.zeros(plan.num_steps) for name in names}
@@ -214,7 +205,7 @@ def _shares(graph: ExecutionGraph, plan: RankPlan) -> dict[str, tuple[np.ndarray
         is_split = runs_weights_apart(link.program, bool(graph.schedule.is_split[chunk]))
         for kind, phase in enumerate(phases(link.program, is_split)):
             mine = np.flatnonzero((plan.chunk == chunk) & (plan.link == number) & (plan.phase == kind))
-            parts = phase_parts(link, phase, kind != W, precision, profile)
+            parts = phase_parts(link, phase, kind != W, precision, graph.framework)
             given = mine[plan.free_bytes[mine] > 0]
             taken = mine[plan.alloc_bytes[mine] > 0]
             of_take = _parts_of(parts, kind == F)

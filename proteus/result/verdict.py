@@ -142,25 +142,30 @@ def edits(tree: StrategyTree) -> Iterator[tuple[str, StrategyTree]]:
     said = [config.recompute for _, config in tree.configs if config.recompute]
     recompute = max(said, key=RECOMPUTES.index, default="none")
     data = copy_axes(tree.stages[0].mesh)
-    sharded = [
-        (level, {role: Memory(axes=data) for role in roles})
-        for level, roles in enumerate(ZERO_ROLES)
-        if data and set(roles) - cut
-    ]
-    for level, memory in sharded:
-        yield f"zero={level}", tree.set("", memory=memory)
+    levels = [level for level, roles in enumerate(ZERO_ROLES) if data and set(roles) - cut]
+    for level in levels:
+        yield f"zero={level}", _sharding(tree, level, data)
     stronger = {"none": ("selective", "full"), "selective": ("full",), "full": ()}[recompute]
     for how in stronger:
         again = _recomputing(tree, how)
         yield f"recompute={how}", again
-        for level, memory in sharded:
-            yield f"zero={level}, recompute={how}", again.set("", memory=memory)
+        for level in levels:
+            yield f"zero={level}, recompute={how}", _sharding(again, level, data)
     if tree.training.micro_batch > 1:
         yield "micro_batch=1", tree.with_training(micro_batch=1)
 
 
+def _sharding(tree: StrategyTree, level: int, axes: tuple[str, ...]) -> StrategyTree:
+    """The tree with what ZeRO stage `level` shards."""
+    if tree.plan is not None:
+        return tree.change(zero=level)
+    return tree.set("", memory={role: Memory(axes=axes) for role in ZERO_ROLES[level]})
+
+
 def _recomputing(tree: StrategyTree, how: str) -> StrategyTree:
-    """The tree with its layers computed again in the backward, as ``parallelize`` says it."""
+    """The tree with its layers computed again in the backward."""
+    if tree.plan is not None:
+        return tree.change(recompute=how, recompute_layers=None)
     for block in tree.model.blocks:
         if block.indexed:
             tree = tree.set(block.name, recompute=how)

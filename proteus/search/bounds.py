@@ -17,14 +17,15 @@ _AS_1F1B = ("1f1b", "gpipe", "interleaved")
 _FILLED = ("zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe")
 
 
-def least_memory(tree: StrategyTree) -> float:
+def least_memory(tree: StrategyTree, cluster: Cluster) -> float:
     """Bytes that the fullest rank holds at the least: state, and the micro-batches in flight."""
     from proteus.compiler.chain import framework_chain
     from proteus.compiler.memory import saved_tensors, static_memory
+    from proteus.costs import precision as precisions
 
-    profile = tree.training.framework
-    precision = profile.precision(tree.training.precision)
-    chunks = framework_chain(tree, profile, precision)
+    framework = tree.training.framework.on(cluster.gpu()).framework
+    precision = precisions.kept_by(framework, tree.training.precision)
+    chunks = framework_chain(tree, framework, precision)
     ranks = tree.num_pipeline_ranks
     worst = 0.0
     for rank in range(ranks):

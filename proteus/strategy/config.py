@@ -43,7 +43,8 @@ class Memory:
     offload: bool = False
 
     def __post_init__(self) -> None:
-        axes = (self.axes,) if isinstance(self.axes, str) else self.axes
+        said: object = self.axes
+        axes = (said,) if isinstance(said, str) else said
         if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
             raise StrategyError(f"axes={self.axes!r}; they are names of mesh axes, such as ('dp',)")
         if not isinstance(self.offload, bool):
@@ -199,7 +200,7 @@ class Training:
     overlap_gradients: bool = True
     overlap_parameters: bool = False
     overlap_steps: bool = False
-    framework: Framework = field(default_factory=lambda: frameworks.load("megatron-core"))
+    framework: Framework = field(default_factory=frameworks.load)
 
     def __post_init__(self) -> None:
         for name in ("micro_batch", "global_batch"):
@@ -211,6 +212,8 @@ def plain(value: Any) -> Any:
     """A dataclass of this module as plain dicts and lists, Nones left out."""
     if isinstance(value, Mesh):
         return dict(value.axes)
+    if isinstance(value, Framework):
+        return value.text
     if hasattr(value, "__dataclass_fields__"):
         items = {f.name: plain(getattr(value, f.name)) for f in fields(value)}
         return {name: item for name, item in items.items() if item is not None and item != []}

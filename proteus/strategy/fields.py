@@ -12,7 +12,7 @@ import math
 import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from proteus.errors import unknown
 
@@ -136,8 +136,8 @@ class Switch:
     True
     """
 
-    rule = "True or False"
-    metavar = "true|false"
+    rule: ClassVar[str] = "True or False"
+    metavar: ClassVar[str] = "true|false"
 
     def check(self, value: object) -> bool:
         if not isinstance(value, bool):

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from proteus.costs import precision as precisions
 from proteus.costs.optimizer import OPTIMIZERS
 from proteus.errors import StrategyError, unknown
-from proteus.frameworks import Framework, choices
+from proteus.frameworks import DEFAULT, Framework
+from proteus.frameworks.framework import KINDS as FRAMEWORK_KINDS
 from proteus.strategy.config import TENSOR_ROLES
 from proteus.strategy.fields import Choice, Kind, Names, Real, Switch, Whole, Wholes
 from proteus.strategy.schedule import SCHEDULES
@@ -69,11 +70,14 @@ def _degree(help: str, *, words: tuple[str, ...] = (), default: int | None = 1) 
     return _spec(Whole(least=1, words=words), default, help, group="degrees")
 
 
+@dataclass(frozen=True, slots=True)
 class FrameworkKind:
     """A framework: a name with version and changes, a YAML file, or a :class:`Framework` value."""
 
-    rule = "a framework such as 'megatron-core' or 'nemo@24.07, attention=flash2', a YAML file, or a pt.Framework"
-    metavar = "NAME[@VERSION]|FILE"
+    rule: ClassVar[str] = (
+        "a framework such as 'megatron-core' or 'nemo@24.07, attention=flash2', a YAML file, or a pt.Framework"
+    )
+    metavar: ClassVar[str] = "NAME[@VERSION]|FILE"
 
     def check(self, value: object) -> str | Framework:
         if not isinstance(value, str | Framework):
@@ -85,6 +89,9 @@ class FrameworkKind:
 
     def text(self, value: str | Framework) -> str:
         return value if isinstance(value, str) else value.text
+
+
+FRAMEWORK = FrameworkKind()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +195,7 @@ class Plan:
         group="communication",
     )  # fmt: skip
     overlap_tensor: str | None = _spec(
-        Choice(lambda: choices("overlaps_tensor"), "tensor overlap"), None,
+        Choice(lambda: FRAMEWORK_KINDS["overlaps_tensor"].choices, "tensor overlap"), None,
         "where tensor-parallel communication runs in chunks beside its GEMM; as the framework does unless given",
         group="communication",
     )  # fmt: skip
@@ -205,13 +212,13 @@ class Plan:
     )
     optimizer: str | None = _spec(Choice(lambda: OPTIMIZERS, "optimizer"), "adam", "optimizer", group="numerics")
 
-    framework: str | Framework | None = _spec(
-        FrameworkKind(), "megatron-core", "training framework: its kernels, runtime, memory and defaults",
+    framework: str | Framework | None = _spec(  # noqa: RUF009  # it is a field, as all others are
+        FRAMEWORK, DEFAULT, "training framework: its kernels, runtime, memory and defaults",
         group="software",
     )  # fmt: skip
     attention: str | None = _spec(
-        Choice(lambda: choices("attention"), "attention kernel"), None, "attention kernel; the framework's unless "
-        "given", group="software",
+        Choice(lambda: FRAMEWORK_KINDS["attention"].choices, "attention kernel"), None,
+        "attention kernel; the framework's unless given", group="software",
     )  # fmt: skip
     compile: bool | None = _spec(Switch(), None, "the model is compiled (torch.compile); as the framework does unless "
         "given", group="software")  # fmt: skip
@@ -382,7 +389,8 @@ class DecidedPlan(Mapping[str, Decision]):
     def to_dict(self) -> dict[str, Any]:
         """Field → value, as JSON knows it; the framework as text."""
         found = {name: decision.value for name, decision in self._decisions.items()}
-        return {**found, "framework": FrameworkKind().text(found["framework"])}
+        said = found["framework"]
+        return {**found, "framework": said if isinstance(said, str) else said.text}
 
     def origins(self) -> dict[str, Who]:
         """Field → whose word it is."""

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from proteus import frameworks
+from proteus.costs import precision as precisions
 from proteus.errors import StrategyError, context
 from proteus.frameworks import Framework
 from proteus.identity import Same
@@ -155,11 +156,13 @@ def write(given: Model, plan: Plan, num_devices: int | None = None) -> Recipe:
         for blocks, rank in zip(split_chain(model, len(ranks), layers), ranks, strict=True)
     )
     framework = decided.framework
+    element_bytes = precisions.kept_by(framework, value("precision")).grad_bytes
     decided = decided.with_values(
         dp=dp, etp=etp if num_experts(model) else None, global_batch=global_batch,
         schedule=schedule, virtual_stages=virtual_stages, layers_per_stage=layers,
     ).with_values(
-        "framework", bucket_bytes=value("bucket_bytes") or framework.bucket_bytes, attention=framework.attention,
+        "framework", attention=framework.attention,
+        bucket_bytes=value("bucket_bytes") or framework.bucket_size_bytes(element_bytes, dp * cp),
         overlap_tensor=framework.overlaps_tensor, overlap_experts=framework.overlaps_experts,
     ).with_values("model", seq=model.seq if model.seq > 1 else None)  # fmt: skip
     value = decided.value
@@ -192,13 +195,13 @@ def write(given: Model, plan: Plan, num_devices: int | None = None) -> Recipe:
 def _decided(model: Model, plan: Plan) -> DecidedPlan:
     """The plan filled in by the framework as it is for these facts; rules may depend on what its defaults say."""
     framework = framework_of(plan)
-    facts = {name: decide(plan, framework).value(name) for name in ("precision", "compile", "cuda_graphs")}
-    framework = framework.given(
-        **facts,
-        virtual_stages=plan.virtual_stages or 1,
-        experts=num_experts(model) > 0,
-        lora=plan.lora is not None or model.lora is not None,
-    )
+    first = decide(plan, framework)
+    facts: dict[str, Any] = {name: first.value(name) for name in ("precision", "compile", "cuda_graphs")}
+    facts |= {"experts": num_experts(model) > 0, "lora": plan.lora is not None or model.lora is not None}
+    if first.value("pp") > 1:
+        facts["virtual_stages"] = plan.virtual_stages if isinstance(plan.virtual_stages, int) else None
+    # what the text of a framework says of the run is the user's word
+    framework = framework.given(**{**facts, **dict(framework.facts)})
     decided = decide(plan, framework)
     said = {
         field: value

@@ -8,12 +8,13 @@ tree that remembers the one before (:meth:`StrategyTree.undo`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
+from proteus import frameworks
 from proteus.errors import StrategyError, context, unknown
 from proteus.frameworks import Framework
 from proteus.identity import Keyed
@@ -30,7 +31,8 @@ from proteus.strategy.config import (
     Stage,
     Training,
 )
-from proteus.strategy.plan import FILL, DecidedPlan, Plan
+from proteus.strategy.effect import ineffective, why_not
+from proteus.strategy.plan import FILL, DecidedPlan, Plan, specs
 from proteus.strategy.select import check_selector, match_block, segments_of
 
 RowKind = Literal["model", "stage", "block", "module", "op"]
@@ -133,6 +135,7 @@ class _Origin:
     plan: Plan
     decided: DecidedPlan
     notes: tuple[str, ...]
+    configs: tuple[tuple[str, NodeConfig], ...]
     edits: tuple[tuple[str, NodeConfig | None], ...] = ()
     num_devices: int | None = None
 
@@ -213,7 +216,7 @@ class StrategyTree:
 
     @property
     def decided(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is; of a tree built by hand what its configs show."""
+        """Every field of the plan with its value and whose word it is; of a tree built by hand what it shows."""
         if self._state.origin is not None:
             return self._state.origin.decided
         from proteus.strategy.by_hand import shown
@@ -232,8 +235,33 @@ class StrategyTree:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the plan filled in, and what it says that changes nothing here."""
-        return self._state.origin.notes if self._state.origin else ()
+        """What the plan filled in, and what it or an edit says that changes nothing here."""
+        origin = self._state.origin
+        if origin is None:
+            return ()
+        return (*origin.notes, *self._edits_without_effect())
+
+    def _edits_without_effect(self) -> Iterator[str]:
+        """Edits that another plan left without effect; they stay, for a later plan."""
+        for selector, said in self.edits:
+            if said is None:
+                continue
+            before = self._without_edit(selector)
+            for word in ineffective(before, before.told(selector, said), selector, said):
+                yield f"{selector or 'model'}: {word} changes nothing: {why_not(self, selector, word, said)}"
+
+    def _without_edit(self, selector: str) -> StrategyTree:
+        origin = self._state.origin
+        assert origin is not None
+        configs = dict(origin.configs)
+        for path, said in origin.edits:
+            if path == selector:
+                continue
+            if said is None:
+                configs.pop(path, None)
+            else:
+                configs[path] = said.over(configs.get(path, NodeConfig()))
+        return self._with(configs=tuple(configs.items()))
 
     @property
     def num_devices(self) -> int:
@@ -337,13 +365,27 @@ class StrategyTree:
             if not isinstance(selector, str):
                 raise StrategyError(f"{selector!r} is no path; it is text such as 'layers.0-3.mlp'")
             check_selector(selector, self.model)
-            new = self._checked(selector, partition, memory, recompute, exchange, frozen)
+            said = self._checked(selector, partition, memory, recompute, exchange, frozen)
+            new = self.told(selector, said)
+            for word in ineffective(self, new, selector, said):
+                raise StrategyError(f"{word} would change nothing: {why_not(new, selector, word, said)}")
+        return new
+
+    def edit(self, selector: str, **said: Any) -> StrategyTree:
+        """As :meth:`set`, but what changes nothing for now stays, and is told by :attr:`notes`."""
+        with context(selector or "model"):
+            check_selector(selector, self.model)
+            names = ("partition", "memory", "recompute", "exchange", "frozen")
+            return self.told(selector, self._checked(selector, *(said.get(name) for name in names)))
+
+    def told(self, selector: str, said: NodeConfig) -> StrategyTree:
+        """The tree whose node `selector` says `said` on top of what it said, unchecked; :meth:`set` checks."""
         configs = dict(self.configs)
-        configs[selector] = new.over(configs.get(selector, NodeConfig()))
+        configs[selector] = said.over(configs.get(selector, NodeConfig()))
         origin = self._state.origin
         if origin is not None:
             edits = dict(origin.edits)
-            edits[selector] = new.over(edits.get(selector) or NodeConfig())
+            edits[selector] = said.over(edits.get(selector) or NodeConfig())
             origin = replace(origin, edits=tuple(edits.items()))
         return self._with(configs=tuple(configs.items()), origin=origin)
 
@@ -376,9 +418,9 @@ class StrategyTree:
         return NodeConfig(
             partition=cut,
             memory=memory,
-            recompute=recompute,  # type: ignore[arg-type]
-            exchange=exchange,  # type: ignore[arg-type]
-            frozen=frozen,  # type: ignore[arg-type]
+            recompute=recompute,
+            exchange=exchange,
+            frozen=frozen,
         )
 
     def unset(self, selector: str) -> StrategyTree:
@@ -390,7 +432,7 @@ class StrategyTree:
             origin = replace(origin, edits=tuple({**dict(origin.edits), selector: None}.items()))
         return self._with(configs=tuple(item for item in self.configs if item[0] != selector), origin=origin)
 
-    def _check_axes(self, selector: str, cut: Mapping[str, tuple[str, ...]], memory: Mapping[str, Memory]) -> None:
+    def _check_axes(self, selector: str, cut: Mapping[str, tuple[str, ...]], memory: Mapping[Any, Memory]) -> None:
         axes = {name for stage in self.stages for name in stage.mesh.names}
         dims = {
             dim
@@ -434,14 +476,22 @@ class StrategyTree:
         ]
 
     def with_training(self, **changes: Any) -> StrategyTree:
-        """Change batch sizes, precision, optimizer, framework or how gradients are reduced."""
+        """Change batch sizes, precision, optimizer, framework (a value, or its text) or how gradients are reduced."""
         known = [f.name for f in fields(Training)]
         for name in changes:
             if name not in known:
                 raise StrategyError(unknown("field of training", name, known))
         if self.plan is not None:
             return self.change(**changes)
+        if isinstance(changes.get("framework"), str):
+            changes["framework"] = frameworks.load(changes["framework"])
+        elif "precision" in changes and "framework" not in changes:
+            changes["framework"] = self.training.framework.given(precision=changes["precision"])
         return self._with(training=replace(self.training, **changes))
+
+    def in_framework(self, framework: Framework) -> StrategyTree:
+        """The same configs carried out by another framework, whose defaults are not asked: a what-if."""
+        return self._with(training=replace(self.training, framework=framework))
 
     def with_schedule(self, **changes: Any) -> StrategyTree:
         """Change the pipeline schedule: its `name`, `virtual_stages`, `max_in_flight`, or its `grid`."""
@@ -529,6 +579,7 @@ class StrategyTree:
         lora_dropout: float | None = None,
         lora_base: str | None = None,
         freeze: tuple[str, ...] | None = None,
+        **unknown_fields: Never,
     ) -> StrategyTree:
         """A new tree with the configs of a usual recipe; configs set before are dropped.
 
@@ -553,7 +604,8 @@ class StrategyTree:
         >>> tree.decided["zero"].who, tree.decided["precision"].value
         ('you', 'bf16')
         """
-        said = {name: value for name, value in locals().items() if name not in ("self", "plan") and value is not None}
+        fields = {name: value for name, value in locals().items() if name in specs() and value is not None}
+        said = {**fields, **unknown_fields}
         if plan is not None and not isinstance(plan, Plan):
             raise StrategyError(f"{plan!r} is no pt.Plan; degrees are given by name, such as dp=4")
         return _carried_out(self._to_carry_out(), (plan or Plan()).changed(**said), self)
@@ -619,14 +671,10 @@ class StrategyTree:
         """The tree with an edit made on another one."""
         if config is None:
             return self.unset(selector) if selector in dict(self.configs) else self
-        return self.set(
-            selector,
-            partition=config.partition,
-            memory=None if config.memory is None else {str(role): kept for role, kept in config.memory.items()},
-            recompute=config.recompute,
-            exchange=config.exchange,
-            frozen=config.frozen,
-        )
+        with context(selector or "model"):
+            check_selector(selector, self.model)
+            self._check_axes(selector, config.partition or {}, config.memory or {})
+        return self.told(selector, config)
 
     def on_devices(self, num_devices: int) -> StrategyTree:
         """The tree on a cluster of that many devices, which ``dp="fill"`` fills, now or after a later change."""
@@ -770,7 +818,14 @@ class Selection:
 def _carried_out(model: Model, plan: Plan, before: StrategyTree, num_devices: int | None = None) -> StrategyTree:
     """The tree of a recipe, `before` as the one that undo goes back to."""
     made = recipe.write(model, plan, num_devices)
-    origin = _Origin(model=model, plan=plan, decided=made.decided, notes=made.notes, num_devices=num_devices)
+    origin = _Origin(
+        model=model,
+        plan=plan,
+        decided=made.decided,
+        notes=made.notes,
+        configs=made.configs,
+        num_devices=num_devices,
+    )
     state = _State(
         mesh=made.mesh,
         stages=made.stages,

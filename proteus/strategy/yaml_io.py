@@ -30,6 +30,7 @@ from typing import Any
 
 import yaml
 
+from proteus import frameworks
 from proteus.errors import InputError, context, unknown
 from proteus.mesh import Mesh
 from proteus.model import zoo
@@ -165,7 +166,12 @@ def from_yaml(
         node = "" if selector == ROOT else str(selector)
         where = f"{source}, line {lines.get(path, 0)}"
         with context(where):
-            tree = tree.unset(node) if row is None else tree.set(node, **reader.node(row, path))
+            if row is None:
+                tree = tree.unset(node)
+            elif tree.plan is None:
+                tree = tree.set(node, **reader.node(row, path))
+            else:  # the plan may have changed since the edit, which then says nothing for now
+                tree = tree.edit(node, **reader.node(row, path))
     return StrategyTree(tree.model, _state=tree._state)
 
 
@@ -296,6 +302,9 @@ class _Reader:
                 raise self.fail(at, f"expected text, found {item!r}")
             elif kind.startswith("tuple"):
                 item = self.names(item, at)
+            elif kind == "Framework":
+                with context(self.where(at)):
+                    item = frameworks.load(self.text(item, at))
             found[key] = item
         return found
 

@@ -53,28 +53,29 @@ def case_of(run: Run) -> Case:
     """
     assumed: list[str] = []
     gpu = find_gpu(run.gpu)
-    framework = framework_of(run.framework, run.version, gpu.generation if gpu is not None else "")
+    published = framework_of(run.framework, run.version, gpu.generation if gpu is not None else "")
     if run.kind == "classic":
-        cluster = cluster_of(run, assumed, framework.gpu_Gbps, peer_to_peer=has_peer_to_peer(run))
+        cluster = cluster_of(run, assumed, published.entry.gpu_Gbps, peer_to_peer=has_peer_to_peer(run))
         tree = classic_case(run, cluster, assumed)
         return Case(run=run, tree=tree, cluster=cluster, assumed=tuple(assumed))
-    cluster = cluster_of(run, assumed, framework.gpu_Gbps)
-    recipe, besides = recipe_of(run, framework, assumed)
+    cluster = cluster_of(run, assumed, published.entry.gpu_Gbps)
+    recipe, besides = recipe_of(run, published, assumed)
+    multiple = int(published.default("pad_vocab", 0))
     spec = spec_of(
         run,
         assumed,
-        vocab=framework.vocab,
-        vocab_multiple=framework.vocab_multiple * (recipe["tp"] if framework.vocab_multiple > 1 else 1),
-        dropout=framework.dropout,
+        vocab=published.entry.vocab,
+        vocab_multiple=multiple * recipe["tp"] if multiple else 1,
+        dropout=published.entry.dropout,
     )
     if recipe["ep"] > 1 and not run.experts:
         raise StrategyError(f"expert parallel degree {recipe['ep']} of a model without experts")
     tree = StrategyTree(model_of(spec)).parallelize(**recipe)
-    if framework.gathers_logits and recipe["tp"] > 1:
+    if published.entry.gathers_logits and recipe["tp"] > 1:
         tree = tree.set("head.loss", partition={"vocab": ()})
-    if framework.recomputes_head and recipe["recompute"] == "full":
+    if published.entry.recomputes_head and recipe["recompute"] == "full":
         tree = tree.set("head.final_norm", recompute="full").set("head.head", recompute="full")
-    if framework.recomputes_norms and recipe["recompute"] == "none":
+    if "norm" in published.default("recompute_modules", ()) and recipe["recompute"] == "none":
         tree = recompute_norms(tree)
     savings: tuple[tuple[StrategyTree, ...], ...] = ()
     if besides == "alternate":

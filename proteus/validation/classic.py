@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from proteus import frameworks
 from proteus.cluster import Cluster
 from proteus.errors import ModelError, StrategyError
 from proteus.model import zoo
@@ -58,8 +59,8 @@ class Benchmark:
     ----------
     predicts_masked
         Logits are made of masked tokens alone.
-    wide_profile
-        Instead of `profile` without mixed precision; empty: the same.
+    wide_framework
+        Instead of `framework` without mixed precision; empty: the same.
     clocking
         None where the rate is that of steps.
     """
@@ -68,8 +69,8 @@ class Benchmark:
     model: str
     optimizer: str
     seq: int | None = None
-    profile: str = "torch-classic"
-    wide_profile: str = ""
+    framework: str = "ddp@1"
+    wide_framework: str = ""
     predicts_masked: bool = False
     clocking: Clocking | None = None
 
@@ -80,7 +81,7 @@ class Benchmark:
 #: pytorch/results/A100_80GB_SXM4, bert_base_squad_FP16 and bert_large_squad_FP32).
 SQUAD_CLOCKING = Clocking(counted=100, done=101, epochs=2, samples=88_641, start_s=1.8)
 #: its optimizer without --fp16 is BertAdam, a loop over tensors (the same, optimization.py)
-SQUAD_WIDE = "apex-bert, optimizer=loop"
+SQUAD_WIDE = "apex-bert, optimizer_kernels=loop"
 #: NVIDIA/DeepLearningExamples and the forks of it that others run: SQuAD has 384 tokens (bert README, run_squad.sh)
 BENCHMARKS = (
     Benchmark(
@@ -88,8 +89,8 @@ BENCHMARKS = (
         model="bert-base",
         optimizer="adam",
         seq=384,
-        profile="apex-bert",
-        wide_profile=SQUAD_WIDE,
+        framework="apex-bert",
+        wide_framework=SQUAD_WIDE,
         clocking=SQUAD_CLOCKING,
     ),
     Benchmark(
@@ -97,19 +98,21 @@ BENCHMARKS = (
         model="bert-large",
         optimizer="adam",
         seq=384,
-        profile="apex-bert",
-        wide_profile=SQUAD_WIDE,
+        framework="apex-bert",
+        wide_framework=SQUAD_WIDE,
         clocking=SQUAD_CLOCKING,
     ),
     Benchmark(
         words=("bert pretrain",),
         model="bert-large-pretraining",
         optimizer="lamb",
-        profile="apex-bert",
+        framework="apex-bert",
         predicts_masked=True,  # modeling.py: dense_seq_output; TensorFlow: gather_indexes of masked_lm_positions
     ),
     Benchmark(words=("resnet50", "rn50"), model="resnet50", optimizer="sgd"),
 )
+#: frameworks that run every model of theirs as a graph; of the others a model's scripts say what runs
+GRAPH_EXECUTORS = ("mxnet", "tensorflow")
 #: share of tokens that BERT masks (Devlin et al., arXiv 1810.04805, section 3.1), in percent
 MASKED_PERCENT = 15
 #: The second phase of pretraining in PyTorch reads ``phase2/bin_size_64``: sequences of a batch are as long as their
@@ -117,13 +120,6 @@ MASKED_PERCENT = 15
 #: the first phase, of 128 tokens, reads ``unbinned``).  Half of the tokens are padding where Wikipedia is padded to 512
 #: (Krell et al., arXiv 2107.02027), and a bin is half of its width longer than what is in it.
 BIN_TOKENS, SHARE_FILLED, UNBINNED_TOKENS = 64, 0.5, 128
-#: Frameworks whose graph executors fuse what eager PyTorch does not, and what they do without mixed precision: MxNet
-#: fuses and turns channels last with float16 alone (DeepLearningExamples MxNet/Classification/RN50v1.5/runner), and
-#: TensorFlow's fused batch norm is of float16.
-PROFILES = {
-    "mxnet": ("mxnet", "mxnet, fused_norm_activation=false, channels_last=false"),
-    "tensorflow": ("tensorflow", "tensorflow, fused_norm_activation=false"),
-}
 
 
 def has_peer_to_peer(run: Run) -> bool:
@@ -160,12 +156,15 @@ def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree
     if found.clocking is not None:
         assumed.append(f"the first step takes {found.clocking.start_s:g} s more")
     precision = _precision(run, cluster)
-    own = (found.profile, found.wide_profile or found.profile)
-    mixed, wide = next((names for word, names in PROFILES.items() if word in run.framework), own)
-    profile = mixed if precision == "fp16" else wide
-    if precision == "fp16" and run.framework == "pytorch":
-        # ConvNets README of DeepLearningExamples: --memory-format nhwc with mixed precision; forks leave PyTorch's nchw
-        profile += ", channels_last=true"
+    of_table = frameworks.find(run.framework)
+    if of_table is not None and of_table.name in GRAPH_EXECUTORS:
+        framework = of_table
+    else:
+        framework = frameworks.load((precision != "fp16" and found.wide_framework) or found.framework)
+        if precision == "fp16" and run.framework == "pytorch":
+            # ConvNets README of DeepLearningExamples: --memory-format nhwc with mixed precision; forks leave PyTorch's
+            # nchw
+            framework = framework.but(channels_last=True)
     seq = found.seq
     if "bert" in found.model:
         seq = run.seq or seq
@@ -183,7 +182,7 @@ def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree
     }
     masked = -(-seq * MASKED_PERCENT // 100) if found.predicts_masked and seq else None
     return StrategyTree(_model(found.model, seq, masked)).parallelize(
-        **settings, precision=precision, optimizer=found.optimizer, profile=profile
+        **settings, precision=precision, optimizer=found.optimizer, framework=framework
     )
 
 

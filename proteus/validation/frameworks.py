@@ -1,145 +1,114 @@
-"""What a framework does where a run does not say; the table is ``data/frameworks.yaml``."""
+"""What a published run did where it does not say: its framework's defaults, and what is known of its table.
+
+The defaults are those of :mod:`proteus.frameworks`.  ``data/frameworks.yaml``
+holds what is of the runs themselves: which release a table without a version
+means, and what the authors of a table say of all their runs.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
+from proteus import frameworks
+from proteus.frameworks import Framework
+from proteus.frameworks.rules import release
+
+#: vocabulary of a run that does not say: GPT-2's
+GPT2_VOCAB = 50257
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Framework:
-    """Documented defaults of a training framework.
+class Entry:
+    """What is known of runs whose framework a table writes with one of `words`.
 
     Parameters
     ----------
     before, not_on
         The version (``24.09``) from which on, and the generations of GPUs on
         which, a later entry is meant: this one is of the time before them.
-    virtual_stages
-        Of a pipeline that does not say: ``one`` or ``most``, a layer for each.
-    profile
-        Framework profile of the cost models.
-    eager_profile
-        The same without its compiler, for frameworks where that is opt-in.
-    bf16_profile
-        The same in bf16, where the framework has an optimizer of its own for it.
-    pure_profile
-        The same where parameters and reductions are all in 16 bits (FSDP's mixed precision PURE).
-    graphed_profile, graphed_since, graphed_precision
-        The same with the whole step in a CUDA graph, for models with experts,
-        and the first version and the precision in which that is the habit.
+    framework
+        Text of the framework that ran; None: the one that the table names.
+    defaults
+        Plan fields that these runs set otherwise than the framework.
     overlap_steps
         Schedules under which every rank begins the next step when it has ended its own.
-    flash, no_flash
-        Attention of a run that says flash attention, and of one that says none.
-    zero
-        ZeRO stage of a run that does not say.
-    context
-        How context parallelism meets attention in a run that does not say.
-    recompute
-        none, selective, full, or ``as needed``: as little as fits.
-    pipeline_cut
-        How layers fall on pipeline stages: ``layers``, as equal as they go;
-        ``filled``, as many as the fullest has, the last what is left; ``light
-        last``, fewer on the last of four or more stages; ``modules``, where
-        embedding, final norm and head count as a layer each.
-    gathers_logits
-        The loss is computed on the whole vocabulary by every tensor rank.
-    recomputes_head
-        The projection to the vocabulary is a layer, run again like all others.
-    recomputes_norms
-        Norms are run again in the backward even where nothing else is.
+    dropout
+        They train with the dropout of the family's paper.
+    gathers_logits, recomputes_head
+        The loss is computed on the whole vocabulary by every tensor rank; the
+        projection to the vocabulary runs again like all other layers.
     gpu_Gbps
-        Network of one GPU of the machines that the framework's published runs
-        used [Gb/s], for runs that do not say.
-    lora, lora_targets, lora_profile
-        Rank and places of the adapters of its recipes for LoRA, and the
-        profile of such runs where they run otherwise than those that train all.
-    vocab, vocab_multiple
-        Vocabulary of a run that does not say, and what it is rounded up to (times tp).
+        Network of one GPU of their machines [Gb/s].
+    lora
+        What their runs of adapters add to the text of the framework.
     """
 
     name: str
-    words: tuple[str, ...]
-    before: float | None = None
-    not_on: tuple[str, ...] = ()
-    profile: str
     source: str
-    eager_profile: str | None = None
-    bf16_profile: str | None = None
-    pure_profile: str | None = None
-    graphed_profile: str | None = None
-    graphed_since: float = 0.0
-    graphed_precision: str = ""
-    flash: str = "flash2"
-    no_flash: str = "fused_softmax"
-    precision: str = "bf16"
-    optimizer: str = "adam"
-    zero: int = 0
-    overlap: bool = True
-    overlap_parameters: bool = False
+    words: tuple[str, ...]
+    before: str | None = None
+    not_on: tuple[str, ...] = ()
+    framework: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     overlap_steps: tuple[str, ...] = ()
     dropout: bool = False
-    sequence_parallel: bool = False
-    context: Literal["all_gather", "ring", "all_to_all"] = "all_gather"
-    recompute: str = "none"
-    virtual_stages: str = "one"
-    pipeline_cut: Literal["layers", "filled", "light last", "modules"] = "layers"
     gathers_logits: bool = False
     recomputes_head: bool = False
-    recomputes_norms: bool = False
     gpu_Gbps: float | None = None
-    lora: int | None = None
-    lora_targets: tuple[str, ...] = ()
-    lora_profile: str | None = None
-    vocab: int = 50257
-    vocab_multiple: int = 128
+    vocab: int = GPT2_VOCAB
+    lora: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The framework of a published run and what is known of its table."""
+
+    framework: Framework
+    entry: Entry
+
+    @property
+    def name(self) -> str:
+        return self.entry.name or self.framework.name
+
+    def default(self, field_name: str, otherwise: Any) -> Any:
+        """What the run does in a plan field that it does not say."""
+        return {**self.framework.defaults, **self.entry.defaults}.get(field_name, otherwise)
 
 
 @cache
-def _frameworks() -> tuple[Framework, ...]:
+def _entries() -> tuple[Entry, ...]:
     text = resources.files("proteus.validation").joinpath("data/frameworks.yaml").read_text("utf-8")
-    known = {field.name for field in fields(Framework)}
-    found = []
-    for entry in yaml.safe_load(text):
-        row: Mapping[str, Any] = entry
+    known = {item.name for item in fields(Entry)}
+    entries = []
+    for row in yaml.safe_load(text):
         assert set(row) <= known, f"{row['name']}: {sorted(set(row) - known)}"
-        lists = {key: tuple(row.get(key, ())) for key in ("words", "not_on", "lora_targets", "overlap_steps")}
-        found.append(Framework(**{**row, **lists}))
-    return tuple(found)
+        lists = {key: tuple(row.get(key, ())) for key in ("words", "not_on", "overlap_steps")}
+        entries.append(Entry(**{**row, **lists}))
+    return tuple(entries)
 
 
-def version_of(text: str) -> float | None:
-    """The release that a text names, as a number of year and month.
+def framework_of(text: str, version: str = "", generation: str = "") -> Published:
+    """The framework that a free text names, by its version and by the time of its GPUs.
 
-    >>> version_of("NeMo 26.06.01"), version_of("")
-    (26.06, None)
+    >>> framework_of("nemo", "nemo 24.05").framework.text
+    'nemo@24.05'
+    >>> [framework_of("megatron-lm", generation=generation).framework.text for generation in ("ampere", "hopper")]
+    ['megatron-lm@2', 'megatron-bridge']
     """
-    found = re.search(r"\d+\.\d+", text)
-    return float(found.group()) if found is not None else None
-
-
-def framework_of(text: str, version: str = "", generation: str = "") -> Framework:
-    """The framework that a free text names, in the habits of its version and of the GPUs' time.
-
-    >>> [framework_of("nemo", version).profile for version in ("", "nemo 24.07", "nemo 24.05")]
-    ['nemo', 'nemo-launcher', 'nemo-launcher, attention=flash2']
-    >>> [framework_of("megatron-lm", generation=generation).name for generation in ("ampere", "hopper")]
-    ['megatron-lm', 'megatron-lm since Hopper']
-    >>> framework_of("megatron-lm", "core_r0.7.0", "ampere").name
-    'megatron-core'
-    """
-    named, release = f"{text} {version}", version_of(version)
-    return next(
+    named, number = f"{text} {version}", release(version)
+    entry = next(
         item
-        for item in _frameworks()
+        for item in _entries()
         if any(word in named for word in item.words)
-        and (item.before is None or (release is not None and release < item.before))
+        and (item.before is None or (number is not None and number < (release(item.before) or ())))
         and generation not in item.not_on
     )
+    if entry.framework is not None:
+        return Published(framework=frameworks.load(entry.framework), entry=entry)
+    return Published(framework=frameworks.find(text, version) or frameworks.load("ddp"), entry=entry)

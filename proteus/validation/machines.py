@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from proteus.cluster import Cluster, clusters, gpus
+from proteus.cluster import Cluster, clusters
 from proteus.cluster.cluster import Cluster as _Cluster
-from proteus.cluster.gpu import Gpu
 from proteus.errors import TopologyError
+from proteus.hardware import Gpu, gpus
+from proteus.units import GBIT_PER_S
 from proteus.validation.runs import Run
 
-#: network of one GPU where a run does not say [Gb/s], by generation: cloud hosts of 8 V100 share 100 Gb/s (AWS
-#: p3dn.24xlarge, Azure NDv2); DGX A100 8 x HDR, DGX H100 8 x NDR, DGX B200 8 x NDR (NVIDIA's DGX user guides)
-USUAL_GBPS = {"pascal": 12.5, "volta": 12.5, "ampere": 200.0, "hopper": 400.0, "blackwell": 400.0}
 #: slowest NIC that a host of GPUs is built with [Gb/s]: slower shares per GPU mean fewer NICs
 NIC_GBPS = 100.0
 #: GPUs of a host that does not say how many
@@ -52,7 +50,7 @@ def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None, *, p
     ----------
     gpu_Gbps
         Network of one GPU where the run does not say [Gb/s]; None is what is
-        usual for the generation.
+        usual for its chip.
     peer_to_peer
         Else the GPUs of a host reach one another through its memory, whatever joins them.
 
@@ -70,14 +68,14 @@ def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None, *, p
         assumed.append(f"{width} GPUs by node")
     rate = run.gpu_Gbps
     if rate is None:
-        rate = gpu_Gbps if gpu_Gbps is not None else USUAL_GBPS.get(gpu.generation, NIC_GBPS)
+        rate = gpu_Gbps if gpu_Gbps is not None else gpu.chip.network_Bps / GBIT_PER_S
         if num_gpus > width:
             assumed.append(f"network {rate:g} Gb/s by GPU")
     if "nvl72" in run.link or "nvl72" in run.gpu:
         in_rack = gpus_of_rack(num_gpus)
-        return _racks(gpu.name, in_rack, -(-num_gpus // in_rack), rate)
+        return _racks(gpu, in_rack, -(-num_gpus // in_rack), rate)
     nvlink = _wiring(gpu, width, run.link) if peer_to_peer else "none"
-    return _hosts(gpu.name, width, -(-num_gpus // width), rate, nvlink, peer_to_peer)
+    return _hosts(gpu, width, -(-num_gpus // width), rate, nvlink, peer_to_peer)
 
 
 def _wiring(gpu: Gpu, width: int, link: str) -> str:
@@ -90,13 +88,13 @@ def _wiring(gpu: Gpu, width: int, link: str) -> str:
         return "mesh" if gpu.nvlink_links >= BOARD_PORTS or "xgmi" in link or "infinity" in link else "none"
     if gpu.has_nvswitch or "switch" in link:
         return "nvswitch"
-    if gpu.generation in ("pascal", "volta"):
+    if gpu.wiring == "cube":
         return "cube" if width == 8 else "nvswitch" if width > 8 else "mesh"
     return "pairs" if "bridge" in link else "mesh" if "nvlink" in link else "none"
 
 
 @cache
-def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str, peer_to_peer: bool) -> _Cluster:
+def _hosts(gpu: Gpu, width: int, nodes: int, gpu_Gbps: float, nvlink: str, peer_to_peer: bool) -> _Cluster:
     total = gpu_Gbps * width
     num_nics = max(1, min(width, round(total / max(gpu_Gbps, min(NIC_GBPS, total)))))
     preset = {
@@ -108,7 +106,7 @@ def _hosts(gpu: str, width: int, nodes: int, gpu_Gbps: float, nvlink: str, peer_
         "peer_to_peer": peer_to_peer,
         "nics": {"count": num_nics, "Gbps": total / num_nics},
     }
-    name = f"{nodes} x {width} x {gpu}" + ("" if peer_to_peer else " without peer-to-peer")
+    name = f"{nodes} x {width} x {gpu.name}" + ("" if peer_to_peer else " without peer-to-peer")
     return Cluster(name=name, runs=((clusters.host(name, preset), nodes),))
 
 
@@ -128,7 +126,7 @@ def gpus_of_rack(num_gpus: int) -> int:
 
 
 @cache
-def _racks(gpu: str, in_rack: int, racks: int, gpu_Gbps: float) -> _Cluster:
+def _racks(gpu: Gpu, in_rack: int, racks: int, gpu_Gbps: float) -> _Cluster:
     preset = {
         "gpu": gpu,
         "gpus": in_rack,
@@ -138,5 +136,5 @@ def _racks(gpu: str, in_rack: int, racks: int, gpu_Gbps: float) -> _Cluster:
         "switches": 0,
         "nics": {"count": in_rack, "Gbps": gpu_Gbps},
     }
-    name = f"{racks} x {gpu} rack" + (f" ({in_rack} GPUs each)" if in_rack != RACK_GPUS else "")
+    name = f"{racks} x {gpu.name} rack" + (f" ({in_rack} GPUs each)" if in_rack != RACK_GPUS else "")
     return Cluster(name=name, runs=((clusters.host(name, preset), racks),))

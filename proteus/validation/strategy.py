@@ -1,4 +1,4 @@
-"""The strategy of a published run: degrees, schedule, ZeRO, recomputation, framework profile."""
+"""The strategy of a published run: degrees, schedule, ZeRO, recomputation, framework."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from proteus.costs import profile as profiles
 from proteus.errors import StrategyError
-from proteus.validation.frameworks import Framework, version_of
+from proteus.frameworks import Framework
+from proteus.validation.frameworks import Published
 from proteus.validation.machines import USUAL_GPUS_PER_NODE
 from proteus.validation.runs import Run
 
@@ -47,6 +47,8 @@ _ATTENTION = (
     ("fused", "fused_softmax"),
     ("torch", "unfused_fp32"),
 )
+#: what a run means that says flash attention, or none, where its framework does otherwise
+FLASH, NO_FLASH = "flash2", "fused_softmax"
 #: FSDP that keeps what it has gathered until the backward
 _KEPT = re.compile(r"shard_grad_op|reshard_after_forward[ =:]*false")
 #: schedules by their names without blanks and dashes
@@ -80,7 +82,7 @@ _CONTEXTS = (
 )
 
 
-def precision_of(run: Run, framework: Framework, assumed: list[str]) -> str:
+def precision_of(run: Run, published: Published, assumed: list[str]) -> str:
     """The precision of a run.
 
     Raises
@@ -89,8 +91,9 @@ def precision_of(run: Run, framework: Framework, assumed: list[str]) -> str:
         A precision that the cost models do not know.
     """
     if not run.precision:
-        assumed.append(f"precision {framework.precision}")
-        return framework.precision
+        precision = str(published.default("precision", "bf16"))
+        assumed.append(f"precision {precision}")
+        return precision
     if run.precision not in _PRECISIONS:
         raise StrategyError(f"precision {run.precision!r} has no cost model")
     return f"{run.precision}-rowwise" if _by_row(run) else _PRECISIONS[run.precision]
@@ -101,33 +104,30 @@ def _by_row(run: Run) -> bool:
     return run.precision == "fp8" and "rowwise" in run.notes
 
 
-def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str]) -> str:
-    """The framework profile of a run, changed where the run says so."""
-    name = framework.profile
-    if framework.eager_profile is not None and not is_compiled(run):
-        name = framework.eager_profile
-    if framework.bf16_profile is not None and precision == "bf16":
-        name = framework.bf16_profile
-    if run.task == "lora" and framework.lora_profile is not None:
-        name = framework.lora_profile
-    if framework.pure_profile is not None and "pure" in run.zero:
-        name = framework.pure_profile
-    if framework.graphed_profile is not None and run.experts and is_graphed(run, framework):
-        name = framework.graphed_profile
-    changes: dict[str, str] = {}
-    base = profiles.load(name)
-    attention = attention_of(run, framework, base)
-    if attention is None:
+def running_of(run: Run, published: Published, precision: str, assumed: list[str]) -> Framework:
+    """The framework as a run had it, changed where the run says so."""
+    base = published.framework
+    compiled = True if is_compiled(run) else None
+    changes: dict[str, object] = {}
+    if run.task == "lora":
+        lora = dict(published.entry.lora)
+        compiled = lora.pop("compile", compiled)
+        changes |= lora
+    base = base.given(
+        precision=run.precision if run.precision == "mxfp8" else precision,
+        compile=compiled,
+        experts=bool(run.experts),
+        lora=run.task == "lora",
+        pure=True if "pure" in run.zero else None,
+        virtual_stages=(run.virtual_stages or 1) if (run.pp or 1) > 1 else None,
+    )
+    if not run.attention:
         assumed.append(f"attention {base.attention}")
-    elif attention != base.attention:
+    elif (attention := attention_of(run, base)) is not None:
         changes["attention"] = attention
     if "tokendrop" in run.model or "pad-expert-input-to-capacity" in run.notes:
         # experts get equal, known numbers of tokens; Megatron-Core pads to a capacity with plain all_to_all alone
-        changes |= {
-            "host_waits_for_routing": "false",
-            "merges_tokens": "false",
-            "expert_s": "0",
-        }
+        changes |= {"host_waits_for_routing": False, "merges_tokens": False, "expert_s": 0.0}
     if "chunked ce" in run.notes:
         changes["loss"] = CHUNKED_LOSS
     if "rms kernel" in run.attention:
@@ -141,9 +141,7 @@ def profile_of(run: Run, framework: Framework, precision: str, assumed: list[str
         assumed.append(f"{run.overlap} gains nothing")
     elif run.overlap:
         changes["overlaps_tensor"] = "none"
-    if precision == "fp16" and base.fp32_grads:
-        changes["fp32_grads"] = "false"  # Megatron-LM accumulates in fp32 for bf16 alone
-    return ", ".join([name, *(f"{field}={value}" for field, value in changes.items())])
+    return base.but(**changes)
 
 
 def is_compiled(run: Run) -> bool:
@@ -155,32 +153,17 @@ def is_compiled(run: Run) -> bool:
     return "compile" in re.sub(r"\b(no|not|without)\b[\w\s.]*compile", "", run.notes)
 
 
-def is_graphed(run: Run, framework: Framework) -> bool:
-    """Whether runs of this version and precision capture the whole step in a CUDA graph.
-
-    A pipeline without virtual stages cannot: Megatron-Core then synchronizes
-    the device after every transfer between stages (overlap_p2p_comm needs
-    virtual stages, and so does overlap_moe_expert_parallel_comm).
-    """
-    version = version_of(run.version)
-    if version is None or version < framework.graphed_since or run.precision != framework.graphed_precision:
-        return False
-    return (run.pp or 1) == 1 or (run.virtual_stages or 1) > 1
-
-
-def attention_of(run: Run, framework: Framework, base: profiles.Profile) -> str | None:
-    """The attention kernel that a run names; None where it says nothing."""
-    if not run.attention:
-        return None
+def attention_of(run: Run, base: Framework) -> str | None:
+    """The attention kernel that a run names; None where it is the framework's own."""
     for word, kernel in _ATTENTION:
         if word in run.attention:
             return kernel
     if run.attention.startswith("true"):
-        return base.attention if base.flash else framework.flash
-    return framework.no_flash if base.flash or framework.no_flash != "fused_softmax" else base.attention
+        return None if base.flash else FLASH
+    return NO_FLASH if base.flash else None
 
 
-def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
+def zero_of(run: Run, published: Published, assumed: list[str]) -> int:
     """The ZeRO stage that a text means.
 
     Raises
@@ -190,9 +173,10 @@ def zero_of(run: Run, framework: Framework, assumed: list[str]) -> int:
     """
     text = run.zero
     if not text:
+        stage = int(published.default("zero", 0))
         if (run.dp or 1) > 1:
-            assumed.append(f"ZeRO stage {framework.zero}")
-        return framework.zero
+            assumed.append(f"ZeRO stage {stage}")
+        return stage
     if text in _OFF or text == "ddp":
         return 0
     if "fsdp" in text or "hsdp" in text:
@@ -222,14 +206,14 @@ def shard_of(run: Run, dp: int) -> int | None:
     return size if size < dp else None
 
 
-def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
+def recompute_of(run: Run, published: Published, assumed: list[str]) -> tuple[dict[str, Any], str]:
     """(arguments of the recipe, what runs again besides: "", "cheap", "alternate" or "as needed")."""
     text = run.recompute
     if not text:
-        assumed.append(f"recompute {framework.recompute}")
-        if framework.recompute == "as needed":
-            return {"recompute": "none"}, "as needed"
-        return {"recompute": framework.recompute}, ""
+        usual = str(published.default("recompute", "none"))
+        assumed.append(f"recompute {usual}")
+        besides = {"auto": "as needed", "op": "alternate"}.get(usual, "")
+        return {"recompute": "none" if besides else usual}, besides
     if text in _OFF or text.startswith("none"):
         return {"recompute": "none"}, ""
     found: dict[str, Any] = {"recompute": "full"}
@@ -245,7 +229,7 @@ def recompute_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[di
     return found, ""
 
 
-def schedule_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[str, int]:
+def schedule_of(run: Run, published: Published, assumed: list[str]) -> tuple[str, int]:
     """(schedule, virtual stages).
 
     Raises
@@ -257,7 +241,7 @@ def schedule_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[str
         return "1f1b", 1
     text = run.schedule.partition("(")[0].strip()
     virtual = run.virtual_stages or 1
-    if run.virtual_stages is None and not text and framework.virtual_stages == "most":
+    if run.virtual_stages is None and not text and published.default("virtual_stages", 1) == "max":
         virtual = max(1, (run.layers or 1) // (run.pp or 1))
         assumed.append("a virtual stage by layer")
     if text in ("", "none", "1f1b"):
@@ -271,7 +255,7 @@ def schedule_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[str
     return name, virtual if name == "interleaved" else 1
 
 
-def context_of(run: Run, framework: Framework) -> str:
+def context_of(run: Run, published: Published) -> str:
     """How context parallelism meets attention: what the run says, or the framework does.
 
     >>> from proteus.validation.frameworks import framework_of
@@ -280,10 +264,13 @@ def context_of(run: Run, framework: Framework) -> str:
     'all_to_all'
     """
     said = f"{run.notes} {run.overlap}"
-    return next((name for pattern, name in _CONTEXTS if re.search(pattern, said)), framework.context)
+    return next(
+        (name for pattern, name in _CONTEXTS if re.search(pattern, said)),
+        str(published.default("context", "all_gather")),
+    )
 
 
-def lora_of(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any]:
+def lora_of(run: Run, published: Published, assumed: list[str]) -> dict[str, Any]:
     """The adapters of a run that trains nothing else.
 
     Raises
@@ -291,11 +278,13 @@ def lora_of(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any
     StrategyError
         A framework whose recipe for adapters is not known.
     """
-    if framework.lora is None:
-        raise StrategyError(f"the adapters of {framework.name} are not known; their rank and places are not stated")
-    assumed.append(f"adapters of rank {framework.lora} on {', '.join(framework.lora_targets) or 'every product'}")
+    recipes = published.framework.recipes
+    if "lora_rank" not in recipes:
+        raise StrategyError(f"the adapters of {published.name} are not known; their rank and places are not stated")
+    targets = recipes.get("lora_targets", ())
+    assumed.append(f"adapters of rank {recipes['lora_rank']} on {', '.join(targets) or 'every product'}")
     base = "nf4" if "qlora" in run.notes else "exact"
-    return {"lora": framework.lora, "lora_targets": framework.lora_targets, "lora_base": base}
+    return {"lora": recipes["lora_rank"], "lora_targets": targets, "lora_base": base}
 
 
 def layers_per_stage(layers: int, chunks: int) -> Sequence[int] | None:
@@ -368,11 +357,11 @@ def equal_modules(layers: int, chunks: int) -> Sequence[int] | None:
     return tuple(found) if min(found) >= 0 else layers_per_stage(layers, chunks)
 
 
-#: the ways of `Framework.pipeline_cut`
+#: the ways of `pipeline_cut`
 _CUTS = {
     "layers": layers_per_stage,
     "filled": filled_stages,
-    "light last": light_last_stage,
+    "light_last": light_last_stage,
     "modules": equal_modules,
 }
 
@@ -388,7 +377,7 @@ def expert_tensor_degree(run: Run, *, dp: int, tp: int, cp: int, ep: int) -> int
     return None if dp * tp * cp % (ep * tp) == 0 else 1
 
 
-def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[str, Any], str]:
+def recipe_of(run: Run, published: Published, assumed: list[str]) -> tuple[dict[str, Any], str]:
     """Arguments of ``parallelize`` for a run, and what is recomputed besides.
 
     Raises
@@ -407,14 +396,14 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
     micro = run.micro_batch or 1
     if run.global_batch is None:
         raise StrategyError("the global batch is not stated")
-    precision = precision_of(run, framework, assumed)
-    schedule, virtual = schedule_of(run, framework, assumed)
+    precision = precision_of(run, published, assumed)
+    schedule, virtual = schedule_of(run, published, assumed)
     sequence_parallel = run.sequence_parallel
     if sequence_parallel is None:
-        sequence_parallel = framework.sequence_parallel
+        sequence_parallel = published.default("sequence_parallel", False)
         if tp > 1:
             assumed.append(f"sequence parallel {'on' if sequence_parallel else 'off'}")
-    recompute, besides = recompute_of(run, framework, assumed)
+    recompute, besides = recompute_of(run, published, assumed)
     recipe: dict[str, Any] = {
         "dp": dp,
         "tp": tp,
@@ -426,22 +415,22 @@ def recipe_of(run: Run, framework: Framework, assumed: list[str]) -> tuple[dict[
         "global_batch": run.global_batch,
         "schedule": schedule,
         "virtual_stages": virtual,
-        "zero": zero_of(run, framework, assumed),
+        "zero": zero_of(run, published, assumed),
         "shard": shard_of(run, dp),
         "sequence_parallel": sequence_parallel and tp > 1,
-        "context": context_of(run, framework),
+        "context": context_of(run, published),
         "precision": precision,
-        "optimizer": framework.optimizer,
-        "profile": profile_of(run, framework, precision, assumed),
-        "overlap_gradients": framework.overlap,
-        "overlap_steps": schedule in framework.overlap_steps,
+        "optimizer": published.default("optimizer", "adam"),
+        "framework": running_of(run, published, precision, assumed),
+        "overlap_gradients": published.default("overlap_gradients", True),
+        "overlap_steps": schedule in published.entry.overlap_steps,
         **recompute,
     }
     if run.task == "lora":
-        recipe |= lora_of(run, framework, assumed)
+        recipe |= lora_of(run, published, assumed)
     if pp > 1 and run.layers:
         chunks = pp * (2 if schedule in ("zb-v", "v-half", "v-min", "dualpipe") else virtual)
-        layers = _CUTS[framework.pipeline_cut](run.layers, chunks)
+        layers = _CUTS[published.default("pipeline_cut", "layers")](run.layers, chunks)
         if layers is not None:
             recipe["layers_per_stage"] = layers
     return recipe, besides

@@ -48,7 +48,7 @@ class Chunks:
     def __init__(self, graph: ExecutionGraph) -> None:
         self.chunks = graph.chunks
         self.is_split = graph.schedule.is_split
-        self.gathers_apart = not graph.tree.training.framework.prefetches
+        self.gathers_apart = not graph.framework.prefetches
         self.views = [[_view(link) for link in chunk.links] for chunk in graph.chunks]
         self._places: dict[tuple[int, str, tuple[str | None, ...], tuple[int, ...]], Place] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from proteus.compiler.chain import op_global_sizes
-from proteus.compiler.layout import Cut, derived_dims
+from proteus.compiler.layout import Cut
 from proteus.compiler.program import BlockProgram
 from proteus.model.graph import Op
 from proteus.placement import chunk
@@ -26,7 +26,7 @@ class Place:
 
 def place_of(program: BlockProgram, op: Op, cut: Cut, coordinate: tuple[int, ...]) -> Place:
     """The chunk of every dim of `op` that the rank at `coordinate` computes."""
-    derived = derived_dims(program.block, op)
+    derived = program.block.derived_of(op)
     total = op_global_sizes(program, op)
     starts, lengths = {}, {}
     for dim in op.dims:

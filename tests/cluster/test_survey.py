@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from proteus.cluster import LinkKind, gpus
+from proteus.cluster import LinkKind
 from proteus.cluster.survey import SeenGpu, SeenNic, Survey, host_of_survey, network_of_survey
+from proteus.hardware import gpus
 
 
 def survey(num_gpus: int = 8, **changes: Any) -> Survey:

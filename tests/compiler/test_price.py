@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import proteus as pt
-from proteus.cluster import gpus
 from proteus.compiler.chain import chain
 from proteus.compiler.memory import static_memory
 from proteus.compiler.price import Pricer
 from proteus.compiler.program import Compute, ProgramPhase
 from proteus.costs import profile
+from proteus.hardware import gpus
 from proteus.strategy import StrategyTree
 
 EAGER = profile.load("torchtune")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from proteus.cluster import gpus
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.host import build
 from proteus.cluster.kinds import LinkKind
 from proteus.cluster.layout import Layout, Slot
+from proteus.hardware import gpus
 from proteus.units import GB
 
 #: NVLinks between the GPUs of a DGX-1 (V100): pairs with two, and pairs with one

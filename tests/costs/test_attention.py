@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proteus.costs.attention import AttentionCurve, attention_flop, attention_time_s
+from proteus.costs.attention import attention_flop, attention_time_s
+from proteus.hardware.curves import AttentionCurve
 
 SHEET = (2.0, 300e12, 2e12, 108.0)
 CURVE = AttentionCurve(

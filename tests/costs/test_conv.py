@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from proteus.costs import curves
-from proteus.costs.conv import ConvCurve, conv_time_s
+from proteus.costs.conv import conv_time_s
+from proteus.hardware import load
+from proteus.hardware.curves import ConvCurve
 
 #: V100 SXM2: fp32 and tensor cores
 SHEETS = {"fp32": (15.7e12, 4.0), "half": (125e12, 2.0)}
-CURVE, TENSOR = (ConvCurve(*curves.find("conv", key, "v100-sxm2-16gb", "volta").params) for key in SHEETS)
+CURVE, TENSOR = (ConvCurve(*curves.find("conv", key, load("v100-sxm2-16gb")).params) for key in SHEETS)
 
 
 def time_s(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.costs import curves
 from proteus.costs.ops import OpCosts
 from proteus.costs.work import Family, Work
+from proteus.hardware import gpus
 
 N = 8192
 
@@ -18,8 +18,9 @@ def product_s(gpu: str) -> float:
 
 
 def test_the_board_of_the_curve_keeps_its_clock() -> None:
-    assert curves.power_factor("gh100", 700.0, 989e12) == pytest.approx(1.0, abs=0.01)
-    assert curves.power_factor("unheard of", 700.0, 989e12) == 1.0
+    assert curves.power_factor(gpus.load("h100").chip, 700.0, 989e12) == pytest.approx(1.0, abs=0.01)
+    unheard_of, _ = gpus.unmeasured("unheard of", "next")
+    assert curves.power_factor(unheard_of, 700.0, 989e12) == 1.0
 
 
 def test_a_board_with_less_power_is_slower_and_one_with_more_faster() -> None:

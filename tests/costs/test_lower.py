@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.costs import precision, profile
 from proteus.costs.lower import COLUMN_COST, works
 from proteus.costs.ops import OpCosts
 from proteus.costs.work import Access, Family, Phase, Work
 from proteus.errors import ModelError
+from proteus.hardware import gpus
 from proteus.model import zoo
 from proteus.model.builder import BlockBuilder
 from proteus.model.graph import Op, OpKind

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.costs import precision
 from proteus.costs.lower import casts, gemm
 from proteus.costs.ops import MEASURED, Calibration, OpCosts
 from proteus.costs.passes import stream
 from proteus.costs.work import Access, Family, Work
+from proteus.hardware import gpus
 
 PRODUCT = gemm(1, 4096, 4096, 4096, "bf16", 2, 2)
 ATTENTION = Work(family=Family.ATTENTION, dtype="bf16", shape=(1, 32, 8, 4096, 4096, 128, 128, 1, 1), variant="cudnn")

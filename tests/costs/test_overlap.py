@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proteus.cluster import gpus
 from proteus.costs.overlap import CommClass, ComputeClass, compute_class, slowdowns
 from proteus.costs.work import Family
+from proteus.hardware import gpus
 
 
 @pytest.mark.parametrize("name", ["titan-xp", "v100", "a100", "h100", "b200", "mi300x"])

@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from proteus.cluster import gpus
 from proteus.costs import curves, residuals
 from proteus.costs.residuals import Spread, StepKind
+from proteus.hardware import gpus
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def fit(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def of_gpu(family: str, key: str, gpu_name: str) -> Spread:
-    return curves.find(family, key, gpu_name, gpus.load(gpu_name).generation).spread
+    return curves.find(family, key, gpus.load(gpu_name)).spread
 
 
 def test_kernels_are_off_by_what_the_scores_of_held_out_sources_say(fit: ModuleType) -> None:

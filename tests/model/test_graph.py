@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import timeit
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +12,8 @@ import pytest
 from proteus.errors import ModelError
 from proteus.model import zoo
 from proteus.model.builder import BlockBuilder
-from proteus.model.graph import Block, Dim, Model, Op, Operand, OpKind, Role, Saved, Tensor
+from proteus.model.graph import Block, Dim, Lora, Model, Op, Operand, OpKind, Role, Saved, Tensor
+from proteus.model.lora import with_lora
 
 DIMS = {"batch": 1, "seq": 8, "hidden": 16, "ffn": 64}
 
@@ -161,3 +164,38 @@ def test_repr_reads_as_a_chain() -> None:
 def test_ops_without_products_have_no_flop() -> None:
     op = Op(name="add", kind=OpKind.ADD, dims={}, inputs=(), outputs=())
     assert op.flop() == 0
+
+
+# -- models are values -------------------------------------------------------------
+
+
+def test_models_are_equal_by_content() -> None:
+    short, long = zoo.load("gpt2", seq=512), zoo.load("gpt2", seq=1024)
+    assert short != long and hash(short) != hash(long) and short.digest != long.digest
+    assert zoo.load("gpt2", layers=4) != zoo.load("gpt2")
+    apart = replace(long)
+    assert apart is not long and apart == long and hash(apart) == hash(long)
+    assert {short: 1, long: 2}[apart] == 2
+    assert long != "gpt2"
+
+
+def test_each_part_of_the_content_counts_and_nothing_else() -> None:
+    model = zoo.load("tiny-gpt")
+    adapted = with_lora(model, Lora(rank=2))
+    others = [replace(model, name="mine"), replace(model, seq=model.seq * 2), model.resized("vocab", 128), adapted]
+    others += [with_lora(model, Lora(rank=2, base="nf4")), replace(model, blocks=model.blocks[:-1])]
+    assert len({model, *others}) == len(others) + 1
+    told = replace(model, facts={}, assumptions=("something was guessed",), origin=None)
+    assert told == model and hash(told) == hash(model)
+
+
+def test_a_model_is_a_value_in_another_process_too() -> None:
+    model = zoo.load("tiny-gpt")
+    assert pickle.loads(pickle.dumps(model)) == model
+
+
+def test_a_digest_is_computed_once() -> None:
+    model = replace(zoo.load("deepseek-v3"))
+    assert model.digest is model.digest
+    seconds = timeit.timeit(lambda: hash(model) == hash(model) and model == model, number=1000)
+    assert seconds < 0.05  # models are keys of what is remembered

@@ -40,10 +40,97 @@ def test_a_folder_with_a_config(tmp_path: Path) -> None:
 
 
 def test_length_is_that_before_stretching() -> None:
-    assert from_hf(CONFIGS / "llama-3.1-8b.json").seq == 8192
-    assert from_hf(CONFIGS / "deepseek-v3.json").seq == 4096
-    assert from_hf(CONFIGS / "mistral-7b.json").seq == 32768
-    assert from_hf(LLAMA, seq=16).seq == 16
+    fields = LLAMA | {"max_position_embeddings": 131072}
+    for name in ("rope_scaling", "rope_parameters"):
+        stretched = from_hf(fields | {name: {"original_max_position_embeddings": 2048}})
+        assert stretched.seq == 2048
+        assert "the smaller of its 2048 positions and 4096" in stretched.assumptions[0]
+
+
+def test_a_length_that_nobody_gave_is_short_and_said() -> None:
+    model = from_hf(CONFIGS / "mistral-7b.json")
+    assert model.seq == 4096
+    assert model.assumptions == (
+        "mistral: seq=4096: the config states no training length, so the smaller of its 32768 positions and 4096 is "
+        "taken; give seq to change it",
+    )
+    assert from_hf(CONFIGS / "gpt2.json").seq == 1024
+    given = from_hf(CONFIGS / "llama-3.1-8b.json", seq=8192)
+    assert given.seq == 8192 and given.assumptions == ()
+    assert from_hf(CONFIGS / "vit-b-16.json").assumptions == ()  # the image says it
+
+
+DEEPSEEK: dict[str, Any] = json.loads((CONFIGS / "deepseek-v3.json").read_text())
+MPT: dict[str, Any] = json.loads((CONFIGS / "mpt-7b.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (LLAMA | {"sliding_window": 16}, "llama: sliding_window=16 is below seq=32 and not modelled: attention spans"),
+        (LLAMA | {"attention_chunk_size": 16}, "attention_chunk_size=16 is below seq=32 and not modelled"),
+        (LLAMA | {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping is not modelled"),
+        (LLAMA | {"final_logit_softcapping": 30.0}, "final_logit_softcapping is not modelled"),
+        (LLAMA | {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5 is not modelled: rotary embedding covers"),
+        (LLAMA | {"quantization_config": {"bits": 4}}, "quantization_config is not read: the precision is that of"),
+        (LLAMA | {"architectures": ["LlamaForSequenceClassification"]}, "architectures names LlamaForSequenceClass"),
+        (LLAMA | {"num_mtp": 2, "cross_every": 5}, "not understood and have no effect: cross_every, num_mtp"),
+        (DEEPSEEK | {"num_nextn_predict_layers": 1}, "num_nextn_predict_layers=1: multi-token prediction is not"),
+        (DEEPSEEK | {"n_group": 8, "topk_group": 4}, "topk_group=4 of n_group=8 is not modelled: a token may go to"),
+        (MPT | {"attn_config": {"alibi": True}}, "alibi is not modelled: attention is priced without"),
+        (MPT | {"attn_config": {"qk_ln": True}}, "attn_config.qk_ln is not modelled"),
+        (MPT | {"attn_config": {"clip_qkv": 6}}, "clip_qkv is not modelled"),
+    ],
+)
+def test_what_the_graph_leaves_out_is_said(fields: dict[str, Any], sentence: str) -> None:
+    (said,) = from_hf(fields, seq=32).assumptions
+    assert sentence in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sliding_window": 16, "use_sliding_window": False},
+        {"sliding_window": 16, "model_type": "qwen2"},
+        {"sliding_window": 4096},
+        {"sliding_window": None, "quantization_config": None, "some_switch": False, "n_group": 1, "topk_group": 1},
+        {"rope_theta": 10000.0, "torch_dtype": "bfloat16", "bos_token_id": 1, "architectures": ["LlamaForCausalLM"]},
+        {"rope_scaling": {"factor": 8.0}, "partial_rotary_factor": 1.0, "initializer_range": 0.02},
+    ],
+)
+def test_what_changes_nothing_is_not_said(changes: dict[str, Any]) -> None:
+    assert from_hf(LLAMA | changes, seq=32).assumptions == ()
+
+
+@pytest.mark.parametrize(
+    ("attention", "kv_heads"),
+    [
+        ({}, 32),
+        ({"attn_type": "multiquery_attention"}, 1),
+        ({"attn_type": "grouped_query_attention", "kv_n_heads": 8}, 8),
+    ],
+)
+def test_head_counts_of_mpt(attention: dict[str, Any], kv_heads: int) -> None:
+    assert from_hf(MPT | {"attn_config": attention}).facts["kv_heads"] == kv_heads
+    with pytest.raises(InputError, match="attn_config: field 'attn_type' is 'linear'; known: multihead_attention"):
+        from_hf(MPT | {"attn_config": {"attn_type": "linear"}})
+
+
+def test_a_config_in_the_zoo_says_all_it_has() -> None:
+    """Every field of the collected configs is read, known to be without effect, or explained."""
+    for path in sorted(CONFIGS.glob("*.json")):
+        assert not [said for said in from_hf(path).assumptions if "not understood" in said], path
+
+
+def test_a_name_of_ones_own() -> None:
+    assert from_hf(LLAMA, name="mine").name == "mine"
+    assert from_hf(LLAMA | {"_name_or_path": "meta-llama/Llama-2-7b-hf/"}).name == "Llama-2-7b-hf"
+
+
+@pytest.mark.parametrize("config", [5, None, ["config.json"], b"config.json"])
+def test_what_is_neither_a_path_nor_fields_is_refused(config: Any) -> None:
+    with pytest.raises(InputError):
+        from_hf(config)
 
 
 def test_the_head_of_bert_follows_its_architecture() -> None:
@@ -112,17 +199,18 @@ def test_a_bad_field_is_named(changes: dict[str, Any], message: str) -> None:
 def test_a_bad_field_of_a_file_has_its_line(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(LLAMA | {"vocab_size": -1}, indent=1))
-    with pytest.raises(InputError, match=r"config\.json:8: field 'vocab_size' is -1; it must be at least 1"):
+    with pytest.raises(InputError, match=r"config\.json, line 8: field 'vocab_size' is -1; it must be at least 1"):
         from_hf(path)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{\n "a": 1,\n "b" 2}', ":3: is no JSON: Expecting ':' delimiter at column 6"),
-        ("[1]", ":1: holds a list; a config is one JSON object"),
-        ("", ":1: is no JSON"),
-        ("[" * 100_000, "is nested too deeply"),
+        ('{\n "a": 1,\n "b" 2}', ", line 3: is no JSON: Expecting ':' delimiter at column 6"),
+        ("[1]", ", line 1: holds a list; a config is one JSON object"),
+        ("", ", line 1: is no JSON"),
+        ("[" * 100_000, "is nested deeper than 32 levels"),
+        ('{"vocab_size": 1,\n "vocab_size": 2}', ", line 2: vocab_size stands there twice; keep one"),
     ],
 )
 def test_a_file_that_is_no_config(tmp_path: Path, text: str, message: str) -> None:

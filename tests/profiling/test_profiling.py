@@ -185,7 +185,7 @@ def _broken(machine: MeasuredMachine, tmp_path: Path, change: str) -> Path:
         ("family", "'magic' is none of"),
         ("missing", "lacks 'device'"),
         ("text", "num_devices='two'"),
-        ("version", "99; this version reads 1"),
+        ("version", "99; this version reads 2"),
         ("list", "collectives is no list"),
         ("sizes", "sizes must be above 0 and rise"),
     ],

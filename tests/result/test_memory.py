@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import proteus as pt
+from proteus.hardware import load
 from proteus.model.spec import TransformerSpec
 from proteus.model.transformer import transformer
 from proteus.result.memory import OWNERS, MemorySteps, workspace_bytes
@@ -143,5 +144,6 @@ def test_zero_divides_what_it_cuts() -> None:
 
 
 def test_workspaces() -> None:
-    assert workspace_bytes("hopper", "torch-eager") == 64 * MiB
-    assert workspace_bytes("ampere", "torch-eager") < workspace_bytes("ampere", "megatron") < 32 * MiB
+    hopper, ampere = load("h100"), load("a100")
+    assert workspace_bytes(hopper, "torch-eager") == 64 * MiB
+    assert workspace_bytes(ampere, "torch-eager") < workspace_bytes(ampere, "megatron") < 32 * MiB

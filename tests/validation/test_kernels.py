@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from importlib import resources
-
+from proteus.hardware import gpus
 from proteus.validation import kernels
 
 
 def test_every_curve_that_ships_was_scored_or_had_no_other_source() -> None:
-    text = resources.files("proteus.costs").joinpath("data/curves.json").read_text("utf-8")
     scored = {(row["family"], row["chip"], row["key"]) for row in kernels.load()["scores"]}
-    for chip, families in json.loads(text)["curves"].items():
-        for family, keys in families.items():
+    for chip in gpus.catalogue().chips.values():
+        for family, keys in chip.curves.items():
             for key, curve in keys.items():
-                measured = curve["rows"] > 1  # anchors and borrowed ratios are no tables
-                assert not measured or (family, chip, key) in scored or family == "attention", (family, chip, key)
+                measured = curve.rows > 1  # anchors and borrowed ratios are no tables
+                assert not measured or (family, chip.name, key) in scored or family == "attention", (chip, family, key)
 
 
 def test_families_add_up_to_their_sources() -> None:

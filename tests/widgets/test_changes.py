@@ -217,13 +217,23 @@ def test_an_edit_that_would_not_fit_refuses_the_change() -> None:
 def test_edits_are_taken_back() -> None:
     tree = StrategyTree(TINY).parallelize(dp=2, recompute="full", global_batch=4)
     path = "layers.0-0"
-    new = edited(tree, path, NodeConfig(recompute="none"))
+    new = edited(tree, path, "recompute", "none")
     assert new.edits == ((path, NodeConfig(recompute="none")),)
-    assert edited(new, path, NodeConfig()) == tree and edited(new, path, NodeConfig()).edits == ()
+    assert edited(new, path, "recompute", "") == tree and edited(new, path, "recompute", "").edits == ()
     hand = by_hand()
-    new = edited(hand, path, NodeConfig(recompute="full"))
-    assert dict(new.configs)[path].recompute == "full"
-    assert edited(new, path, NodeConfig()) == hand
+    new = edited(edited(hand, path, "recompute", "full"), path, "frozen", "frozen")
+    assert dict(new.configs)[path] == NodeConfig(recompute="full", frozen=True)
+    assert edited(edited(new, path, "frozen", ""), path, "recompute", "") == hand
+
+
+def test_an_edit_that_changes_nothing_is_refused_and_one_that_does_no_longer_stays() -> None:
+    session = Session(StrategyTree(LLAMA).parallelize(tp=8, global_batch=8), BOX)
+    assert not session.edit("layers.0-15.mlp.fc2", "partition.hidden", "tp")
+    assert "layers.0-15.mlp.fc2" in session.error and "would change nothing" in session.error
+    path = "layers.0-15.mlp.gate_up"
+    assert session.edit(path, "partition.ffn", "-") and session.change(tp=1), session.error
+    assert session.edit(path, "recompute", "full"), session.error
+    assert dict(session.moment.edits)[path] == NodeConfig(partition={"ffn": ()}, recompute="full")
 
 
 def test_a_tree_built_by_hand_keeps_its_degrees(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 import proteus as pt
 from proteus.result.result import Result
 from proteus_widgets import export
+from proteus_widgets.assets import module, style
 
 EVIL = "<img src=x onerror=alert(1)></script>"
 
@@ -56,9 +57,9 @@ def test_a_name_is_text_everywhere(page: str) -> None:
     assert page.count("</script>") == page.count("<script ")
 
 
-def test_modules_are_those_of_the_widgets(page: str) -> None:
-    for name, entry in export.MODULES.items():
-        assert base64.b64decode(part(page, f"module-{name}")).decode() == export.module(entry)
+def test_program_and_styles_are_the_bundles(page: str) -> None:
+    assert f'<script type="module">{module("report")}</script>' in page
+    assert f"<style>{style('report')}</style>" in page
 
 
 def test_same_result_same_file(page: str, result: Result) -> None:

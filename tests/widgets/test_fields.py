@@ -40,9 +40,9 @@ def test_values_in_words() -> None:
 
 def test_differences_name_what_was_said_and_what_follows_of_the_batch() -> None:
     assert differences(TREE, TREE) == []
-    assert differences(TREE, TREE.change(zero=2, overlap_gradients=False)) == [
+    assert differences(TREE, TREE.change(zero=2, overlap_steps=True)) == [
         "zero 1 · optimizer → 2 · + gradients",
-        "overlap gradients on → off",
+        "overlap steps off → on",
     ]
     filling = TREE.change(dp="fill").on_devices(8)
     assert differences(filling, filling.change(tp=4)) == ["dp fill (2) → fill (1)", "tp 2 → 4"]

@@ -53,10 +53,16 @@ def test_data_parallelism_may_fill_what_is_left() -> None:
 
 
 def test_saying_nothing_is_an_entry_that_tells_what_holds_then() -> None:
-    assert options("schedule")[None].label == "1f1b (default)"
+    assert options("schedule")[None].label == "1f1b (megatron-core)"
+    assert options("precision")[None].label == "bf16 (default)"
     assert options("attention", framework="torchtitan")[None].label.endswith("(torchtitan)")
     at = Moment(tree=by_hand(), cluster=pt.clusters.load("dgx-a100"))
     assert None not in options("schedule", at=at) and "by hand" in options("dp", at=at)[1].reason
+
+
+def test_kernels_that_the_gpu_cannot_run_are_not_offered() -> None:
+    found = options("attention")
+    assert "does not run on a100-80gb" in found["flash3"].reason and found["flash2"].reason == ""
 
 
 def test_a_value_that_would_come_to_another_is_not_offered() -> None:

@@ -12,12 +12,13 @@ from dataclasses import fields as fields_of
 from typing import Any
 
 from proteus.cluster import Cluster
-from proteus.errors import InputError, ProteusError, StrategyError
+from proteus.errors import InputError, ProteusError, StrategyError, context
 from proteus.model.graph import Model
 from proteus.strategy import NodeConfig, StrategyTree
 from proteus.strategy.config import ScheduleConfig, Training
 from proteus.strategy.plan import FILL, Plan, specs
 from proteus.strategy.recipe import framework_of
+from proteus_widgets.editors import INHERIT, said_after
 from proteus_widgets.fields import BY_NAME, is_word, shown
 
 #: what a schedule calls a field of the plan
@@ -48,7 +49,7 @@ def changed(tree: StrategyTree, changes: Mapping[str, Any]) -> StrategyTree:
     for name, value in changes.items():
         _check_by_hand(name, value)
     training = {name: getattr(values, name) for name in changes if name in _TRAINING}
-    if "framework" in training:
+    if isinstance(training.get("framework"), str):
         training["framework"] = framework_of(values)
     schedule = {_SCHEDULE[name]: getattr(values, name) for name in changes if name in _SCHEDULE}
     tree = tree.with_training(**training) if training else tree
@@ -68,30 +69,45 @@ def _check_by_hand(name: str, value: Any) -> None:
         raise StrategyError(f"{name}={value!r} is for trees of parallelize(); give a number")
 
 
-def edited(tree: StrategyTree, path: str, config: NodeConfig) -> StrategyTree:
-    """The tree with `config` as all that the user says at `path`; an empty one takes the edit back."""
+def edited(tree: StrategyTree, path: str, name: str, value: Any) -> StrategyTree:
+    """The tree with another value of one field of one node; the rest of what is said there stays.
+
+    Raises
+    ------
+    StrategyError
+        No such node or field, a value that cannot be, or one that would change nothing.
+    """
+    before = own(tree, path)
+    with context(path or "model"):
+        rest, said = said_after(before, name, INHERIT), said_after(NodeConfig(), name, value)
     if tree.plan is not None:
-        others = tuple(item for item in tree.edits if item[0] != path)
-        return tree.with_edits(others if config == NodeConfig() else (*others, (path, config)))
-    tree = tree.unset(path) if path in dict(tree.configs) else tree
-    return tree if config == NodeConfig() else _set(tree, path, config)
+        others = [item for item in tree.edits if item[0] != path]
+        tree = tree.with_edits(others if rest == NodeConfig() else [*others, (path, rest)])
+    else:
+        tree = tree.unset(path) if path in dict(tree.configs) else tree
+        tree = tree if rest == NodeConfig() else tree.edit(path, **words(rest))
+    return tree if said == NodeConfig() else tree.set(path, **words(said))
 
 
-def _set(tree: StrategyTree, path: str, config: NodeConfig) -> StrategyTree:
-    return tree.set(
-        path,
-        partition=config.partition,
-        memory=None if config.memory is None else {str(role): kept for role, kept in config.memory.items()},
-        recompute=config.recompute,
-        exchange=config.exchange,
-        frozen=config.frozen,
-    )
+def own(tree: StrategyTree, path: str) -> NodeConfig:
+    """What the user said of the node at `path`; of a tree that was built by hand that is all it says."""
+    return dict(tree.configs if tree.plan is None else tree.edits).get(path) or NodeConfig()
 
 
-def check_room(tree: StrategyTree, cluster: Cluster) -> None:
-    """Raise unless the cluster has as many devices as the tree needs."""
+def words(config: NodeConfig) -> dict[str, Any]:
+    """The arguments of :meth:`StrategyTree.set` that say `config`."""
+    return {f.name: value for f in fields_of(NodeConfig) if (value := getattr(config, f.name)) is not None}
+
+
+def check_fits(tree: StrategyTree, cluster: Cluster) -> None:
+    """Raise unless the cluster has the devices that the tree needs, and its GPUs run the kernels that it asks for."""
     if tree.num_devices > cluster.num_devices:
         raise InputError(f"needs {tree.num_devices} GPUs, the cluster has {cluster.num_devices}")
+    kinds = cluster.gpu_kinds
+    used = set(cluster.gpu_kind()[: tree.num_devices].tolist()) if len(kinds) > 1 else {0}
+    for gpu in (kinds[kind] for kind in sorted(used)):
+        if gpu is not None:
+            tree.training.framework.on(gpu)
 
 
 def moved(
@@ -108,17 +124,18 @@ def moved(
                 f"this tree was built by hand for {tree.model.name}; build one for {model.name} and open it"
             )
         tree = changed(tree, changes)
-        check_room(tree, cluster)
+        check_fits(tree, cluster)
         return tree, ()
     given, plan = model or tree.given_model, tree.plan.changed(**changes)
 
     def made(plan: Plan) -> StrategyTree:
         new = StrategyTree(given).parallelize(plan).on_devices(cluster.num_devices)
-        check_room(new, cluster)
+        check_fits(new, cluster)
         return new
 
+    notes: list[str] = []
     try:
-        new, notes = made(plan), []
+        new = made(plan)
     except ProteusError:
         new, notes = _repaired(plan, made, cluster.num_devices)
     if tree.schedule.grid is not None:

@@ -18,8 +18,8 @@ class Charts(anywidget.AnyWidget):
     Bokeh is only imported, and its JavaScript only sent, once the charts are shown.
     """
 
-    _esm = module("panels/chart.js")
-    _css = style("panels")
+    _esm = module("chart")
+    _css = style("chart")
 
     items = t.List(t.Dict()).tag(sync=True)
     dark = t.Bool(False).tag(sync=True)

@@ -84,8 +84,8 @@ def _source(value: object) -> str:
 class Code(anywidget.AnyWidget):
     """Both texts, each with a button that copies it; see ``docs/views/code.md``."""
 
-    _esm = module("panels/code.js")
-    _css = style("panels")
+    _esm = module("code")
+    _css = style("code")
 
     python = t.Unicode("").tag(sync=True)
     yaml = t.Unicode("").tag(sync=True)

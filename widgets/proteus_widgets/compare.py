@@ -20,8 +20,8 @@ from proteus_widgets.timeline import Timeline
 class ComparisonTable(anywidget.AnyWidget):
     """Metrics of two results side by side, and the differences of their trees."""
 
-    _esm = module("panels/compare.js")
-    _css = style("panels")
+    _esm = module("compare")
+    _css = style("compare")
 
     comparison = t.Dict().tag(sync=True)
 
@@ -31,7 +31,7 @@ class Compare(w.VBox):
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.table: w.DOMWidget = ComparisonTable()
+        self.table = ComparisonTable()
         self.pinned = Timeline(height=260, probe="pinned timeline")
         self.present = Timeline(height=260, probe="present timeline")
         w.jslink((self.pinned, "view"), (self.present, "view"))

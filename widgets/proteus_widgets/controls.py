@@ -11,7 +11,7 @@ import traitlets as t
 
 import proteus as pt
 from proteus import frameworks
-from proteus.cluster import gpus
+from proteus.hardware import gpus
 from proteus.strategy.fields import Whole
 from proteus_widgets.assets import module, style
 from proteus_widgets.fields import BY_NAME, DEGREES, FIELDS, Field, is_typed, shown
@@ -26,8 +26,8 @@ CALM_S = 0.2
 class Controls(anywidget.AnyWidget):
     """Control panel; see ``docs/views/controls.md``."""
 
-    _esm = module("panels/controls.js")
-    _css = style("panels")
+    _esm = module("controls")
+    _css = style("controls")
 
     fields = t.List(t.Dict()).tag(sync=True)
     rev = t.Int(0).tag(sync=True)
@@ -96,7 +96,7 @@ class Controls(anywidget.AnyWidget):
         ]
 
     def _field(self, field: Field) -> dict[str, Any]:
-        shape = {"name": field.name, "label": field.label, "group": field.group, "tip": field.help}
+        shape: dict[str, Any] = {"name": field.name, "label": field.label, "group": field.group, "tip": field.help}
         shape |= {"value": current(field, self._session.moment), "first": field.first}
         if field.form == "menu":
             return shape | self._menu(field, shape["value"])
@@ -143,7 +143,7 @@ class Controls(anywidget.AnyWidget):
             case "nodes":
                 session.request(cluster=session.cluster.with_nodes(int(value)))
             case "gpu":
-                session.request(cluster=session.cluster.with_gpu(str(value)))
+                session.request_gpu(str(value))
             case _ if name in BY_NAME:
                 if isinstance(value, str) and is_typed(BY_NAME[name]):
                     session.request_text(name, value)
@@ -159,5 +159,7 @@ def _choice(name: str, label: str, group: str, value: Any, values: Any) -> dict[
     known = list(values)
     if value not in known:
         known.insert(0, value)
-    field = {"name": name, "label": label, "group": group, "tip": "", "value": value, "first": True}
-    return {**field, "options": [_option(v, str(v)) for v in known], "narrow": all(isinstance(v, int) for v in known)}
+    return {
+        "name": name, "label": label, "group": group, "tip": "", "value": value, "first": True,
+        "options": [_option(v, str(v)) for v in known], "narrow": all(isinstance(v, int) for v in known),
+    }  # fmt: skip

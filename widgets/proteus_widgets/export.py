@@ -1,7 +1,7 @@
 """One offline HTML file with the linked views of a result.
 
-It holds the same ES modules as the widgets, the columns as one compressed
-blob, and nothing that is fetched.  Names are data in it, never markup.
+It holds the same views as the workbench, the columns as one compressed blob,
+and nothing that is fetched.  Names are data in it, never markup.
 """
 
 from __future__ import annotations
@@ -31,13 +31,6 @@ from proteus_widgets.tree import TreeView
 if TYPE_CHECKING:
     from proteus.result.result import Result
 
-#: view and the module that draws it
-MODULES = {
-    "timeline": "timeline/timeline.js",
-    "topology": "topology/topology.js",
-    "tree": "tree/tree.js",
-    "why": "panels/why.js",
-}
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -57,7 +50,6 @@ PAGE = """<!doctype html>
 </main>
 <script type="application/json" id="state">{state}</script>
 <script type="text/plain" id="columns">{columns}</script>
-{modules}
 <script type="module">{program}</script>
 </body>
 </html>
@@ -84,14 +76,10 @@ def html(result: Result) -> str:
         labels="".join(f'<th scope="col">{escape(label)}</th>' for label, _ in numbers),
         values="".join(f"<td>{escape(value)}</td>" for _, value in numbers),
         assumptions=escape("Assumed: " + "; ".join(line for line in result.assumptions if line != warning)),
-        style=style("timeline", "topology", "tree", "panels", "report"),
+        style=style("report"),
         state=json.dumps(state, separators=(",", ":")).replace("<", "\\u003c"),
         columns=base64.b64encode(gzip.compress(bytes(blob), 6, mtime=0)).decode(),
-        modules="\n".join(
-            f'<script type="text/plain" id="module-{name}">{base64.b64encode(module(entry).encode()).decode()}</script>'
-            for name, entry in MODULES.items()
-        ),
-        program=module("offline/report.js"),
+        program=module("report"),
     )
 
 

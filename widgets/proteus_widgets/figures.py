@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bokeh.models import ColumnDataSource, DataRange1d, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 from bokeh.themes import Theme
 
@@ -155,6 +156,7 @@ def roofline(result: Result) -> Figure:
     edges = np.array([min([*intensities, ridge]) / 2.0, ridge, max([*intensities, ridge]) * 2.0])
     roof = np.minimum(edges * found.memory_Bps, found.peak_flops) / TERA
     plot.line(edges, roof, color=VERMILION, line_width=2, legend_label="roof")
+    dots: list[DataRenderer] = []
     for kind in sorted({point.kind for point in found.points}):
         points = [point for point in found.points if point.kind == kind]
         columns: dict[str, Any] = {
@@ -166,7 +168,7 @@ def roofline(result: Result) -> Figure:
             "size": [DOT + DOT_FOR_ALL * point.share**0.5 for point in points],
         }
         look = LOOKS[kind]
-        plot.scatter(
+        dot = plot.scatter(
             x="intensity",
             y="flops",
             size="size",
@@ -177,9 +179,10 @@ def roofline(result: Result) -> Figure:
             source=ColumnDataSource(columns),
             name="ops",
         )
+        dots.append(dot)
     tips = [("", "@name"), ("intensity", "@intensity{0,0.0} FLOP/B"), ("speed", "@flops{0.0} TFLOP/s")]
     tips += [("of the roof", "@of_roof{0 %}"), ("share of compute time", "@share{0.0 %}")]
-    plot.add_tools(HoverTool(tooltips=tips, renderers=plot.select(name="ops")))
+    plot.add_tools(HoverTool(tooltips=tips, renderers=dots))
     _legend_outside(plot)
     return plot
 

@@ -16,8 +16,8 @@ from proteus_widgets.session import Session
 class Headline(anywidget.AnyWidget):
     """Headline metrics; see ``docs/views/headline.md``."""
 
-    _esm = module("panels/headline.js")
-    _css = style("panels")
+    _esm = module("headline")
+    _css = style("headline")
 
     metrics = t.List(t.Dict()).tag(sync=True)
     can = t.Dict().tag(sync=True)

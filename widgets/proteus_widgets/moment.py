@@ -34,10 +34,6 @@ class Moment:
         """(path, config) of what was said of single nodes; of a tree that was built by hand that is all it says."""
         return self.tree.configs if self.tree.plan is None else self.tree.edits
 
-    def edit(self, path: str) -> NodeConfig:
-        """What the user said of the node at `path`."""
-        return dict(self.edits).get(path) or NodeConfig()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

@@ -14,7 +14,7 @@ from proteus.errors import ProteusError, StrategyError, unknown
 from proteus.strategy import StrategyTree
 from proteus.strategy.degrees import num_experts, possible_tensor_degrees
 from proteus.strategy.fields import Choice, Switch, Whole
-from proteus_widgets.changes import changed, check_room
+from proteus_widgets.changes import changed, check_fits
 from proteus_widgets.fields import BY_NAME, DEGREES, Field, is_word, origin, said, shown
 from proteus_widgets.moment import Moment
 
@@ -97,7 +97,7 @@ def attempt(moment: Moment, changes: dict[str, Any]) -> StrategyTree:
         The rule that they break.
     """
     tree = changed(moment.tree, changes).on_devices(moment.cluster.num_devices)
-    check_room(tree, moment.cluster)
+    check_fits(tree, moment.cluster)
     return tree
 
 

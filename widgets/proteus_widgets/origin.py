@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import proteus as pt
+from proteus import hardware
 from proteus.cluster import Cluster
 from proteus.errors import ProteusError
 from proteus.model.graph import Model
@@ -22,7 +23,7 @@ class Preset:
     gpu: str | None = None
 
     def load(self) -> Cluster:
-        return pt.clusters.load(self.name, nodes=self.nodes, gpu=self.gpu)
+        return pt.clusters.load(self.name, nodes=self.nodes, gpu=hardware.load(self.gpu) if self.gpu else None)
 
 
 def is_built_in(model: Model) -> bool:
@@ -41,10 +42,16 @@ def preset_of(cluster: Cluster) -> Preset | None:
     if cluster.survey or cluster.calibration is not None or cluster.name not in pt.clusters.names():
         return None
     plain = Preset(name=cluster.name, nodes=cluster.num_hosts)
-    for preset in (plain, Preset(name=cluster.name, nodes=cluster.num_hosts, gpu=_gpu(cluster))):
-        if preset.load() == cluster:
-            return preset
-    return None
+    if plain.load() == cluster:
+        return plain
+    gpu = _gpu(cluster)
+    if gpu is None:
+        return None
+    changed = Preset(name=cluster.name, nodes=cluster.num_hosts, gpu=gpu)
+    try:
+        return changed if changed.load() == cluster else None
+    except ProteusError:  # a host that was wired otherwise takes GPUs that the preset does not
+        return None
 
 
 def model_source(model: Model) -> str:
@@ -71,7 +78,8 @@ def cluster_source(cluster: Cluster) -> str:
     if survey is None:
         return f"cluster = ...  # {_word(cluster.name)} is a cluster of your own: build it here"
     told = {seen.model for seen in survey.gpus}
-    gpu = "" if told == set(cluster.gpu_kinds) else f", gpu={_gpu(cluster)!r}"
+    known = _gpu(cluster)
+    gpu = "" if told == set(cluster.gpu_kinds) else f", gpu={known!r}" if known else ", gpu=..."
     reader = READERS.get(survey.kind, "load_file")
     changed = " and change it as you did" if cluster.faults else ""
     return (
@@ -81,10 +89,12 @@ def cluster_source(cluster: Cluster) -> str:
 
 
 def _gpu(cluster: Cluster) -> str | None:
+    """The name that loads the cluster's very GPU; None where it is somebody's own, or not told."""
     try:
-        return cluster.gpu().name
+        gpu = cluster.gpu()
     except ProteusError:  # the file did not say
         return None
+    return gpu.name if hardware.find(gpu.name) == gpu else None
 
 
 def _word(name: str) -> str:

@@ -17,7 +17,7 @@ from proteus.compiler.chain import op_sizes
 from proteus.compiler.price import PHASE_OF
 from proteus.compiler.program import Compute
 from proteus.compiler.tables import OpRow
-from proteus.costs import profile as profiles
+from proteus.costs import precision as precisions
 from proteus.costs.lower import works
 from proteus.costs.ops import OpCosts
 from proteus.costs.work import Work
@@ -64,8 +64,8 @@ def _runs(result: Result) -> np.ndarray:
 def roofline(result: Result) -> Roofline:
     """The operators of `result`, by name and pass."""
     graph, training = result.graph, result.tree.training
-    profile = training.framework
-    precision = profile.precision(training.precision)
+    framework = graph.frameworks[result.cluster.gpu(0).name]
+    precision = precisions.kept_by(framework, training.precision)
     seen: dict[int, tuple[Work, ...]] = {}
 
     def kernels(row: OpRow) -> tuple[Work, ...]:
@@ -75,7 +75,7 @@ def roofline(result: Result) -> Roofline:
             return row.kernels
         if id(instruction) not in seen:
             sizes = op_sizes(program, instruction.op, instruction.cut, (0,) * len(program.mesh.shape))
-            seen[id(instruction)] = works(instruction.op, sizes, PHASE_OF[instruction.phase], precision, profile)
+            seen[id(instruction)] = works(instruction.op, sizes, PHASE_OF[instruction.phase], precision, framework)
         return seen[id(instruction)]
 
     runs, work_s = _runs(result), graph.tasks.segment_work_s

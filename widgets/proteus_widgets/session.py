@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import traitlets as t
 
 import proteus as pt
+from proteus import hardware
 from proteus.cluster import Cluster
-from proteus.errors import InputError, ProteusError, Stopped, StrategyError, context
+from proteus.errors import InputError, ProteusError, Stopped, StrategyError
 from proteus.model.graph import Model
 from proteus.progress import Progress
 from proteus.strategy import StrategyTree, TreeRow
 from proteus.strategy.plan import DecidedPlan, Plan
 from proteus_widgets import saved
-from proteus_widgets.changes import changed, check_room, edited, moved
-from proteus_widgets.editors import said_after
+from proteus_widgets.changes import changed, check_fits, edited, moved
 from proteus_widgets.fields import BY_NAME
 from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.options import Option, possible
@@ -185,6 +185,16 @@ class Session(t.HasTraits):
 
         self._soon(change)
 
+    def request_gpu(self, name: str) -> None:
+        """As :meth:`request` for another GPU of the catalogue in the same hosts; the one that is there stays."""
+
+        def change(moment: Moment) -> Moment:
+            if moment.cluster.gpu().name == name:
+                return moment
+            return self._changed(moment, {"cluster": moment.cluster.with_gpu(hardware.load(name))})
+
+        self._soon(change)
+
     def request_edit(self, path: str | Sequence[str], name: str, value: Any) -> None:
         """As :meth:`edit`, without waiting."""
         self._soon(lambda moment: self._edited(moment, path, name, value))
@@ -233,9 +243,7 @@ class Session(t.HasTraits):
     def _edited(self, moment: Moment, path: str | Sequence[str], name: str, value: Any) -> Moment:
         tree = moment.tree
         for one in [path] if isinstance(path, str) else path:
-            with context(one or "model"):
-                config = said_after(_moment(tree, moment.cluster).edit(one), name, value)
-            tree = edited(tree, one, config)
+            tree = edited(tree, one, name, value)
         return _moment(tree, moment.cluster)
 
     # -- running
@@ -255,7 +263,7 @@ class Session(t.HasTraits):
         self._pools[pool].submit(work)
 
     def _run(self, moment: Moment, progress: Progress | None = None) -> Outcome:
-        check_room(moment.tree, moment.cluster)
+        check_fits(moment.tree, moment.cluster)
         result = self._simulate(moment.tree, moment.cluster, progress=progress)
         return Outcome(moment=moment, result=result, rows=tuple(result.tree.rows()))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anywidget
 import ipywidgets as w
@@ -11,12 +11,20 @@ import traitlets as t
 
 from proteus_widgets.assets import module, style
 
+if TYPE_CHECKING:
+    from proteus_widgets.charts import Charts
+    from proteus_widgets.code import Code
+    from proteus_widgets.compare import Compare
+    from proteus_widgets.why import Why
+
+    Panel: TypeAlias = Why | Charts | Compare | Code
+
 
 class TabBar(anywidget.AnyWidget):
     """The titles; see :class:`Tabs`.  The browser picks the first one when it draws the bar."""
 
-    _esm = module("panels/tabs.js")
-    _css = style("panels")
+    _esm = module("tabs")
+    _css = style("tabs")
 
     titles = t.List(t.Unicode()).tag(sync=True)
     selected = t.Int(-1).tag(sync=True)
@@ -33,7 +41,7 @@ class Tabs(w.VBox):
 
     selected_index = t.Int(-1, help="the panel that is seen, or -1")
 
-    def __init__(self, panels: Mapping[str, w.DOMWidget]) -> None:
+    def __init__(self, panels: Mapping[str, Panel]) -> None:
         self.panels = tuple(panels.values())
         self.bar = TabBar(titles=list(panels))
         super().__init__([self.bar, *self.panels])
@@ -44,7 +52,7 @@ class Tabs(w.VBox):
         self._turn()
 
     @property
-    def seen(self) -> w.DOMWidget | None:
+    def seen(self) -> Panel | None:
         at = self.selected_index
         return self.panels[at] if 0 <= at < len(self.panels) else None
 

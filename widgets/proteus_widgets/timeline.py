@@ -32,7 +32,7 @@ class Timeline(anywidget.AnyWidget):
     never changes its own selection, so two views cannot chase each other.
     """
 
-    _esm = module("timeline/timeline.js")
+    _esm = module("timeline")
     _css = style("timeline")
 
     data = t.Dict().tag(sync=True)

@@ -12,7 +12,8 @@ import traitlets as t
 from proteus.cluster import Cluster
 from proteus.units import format_seconds
 from proteus_widgets.assets import module, style
-from proteus_widgets.layout import COLLAPSE_BEYOND, Picture, picture
+from proteus_widgets.layout import COLLAPSE_BEYOND, picture
+from proteus_widgets.shapes import Picture
 
 OVER_THE_STEP = "link use over the step"
 
@@ -20,7 +21,7 @@ OVER_THE_STEP = "link use over the step"
 class TopologyView(anywidget.AnyWidget):
     """Topology diagram; see ``docs/views/topology.md``."""
 
-    _esm = module("topology/topology.js")
+    _esm = module("topology")
     _css = style("topology")
 
     picture = t.Dict().tag(sync=True)

@@ -33,7 +33,7 @@ class TreeView(anywidget.AnyWidget):
     with it) and edits through `on_edit` (paths, field, value); what changed comes back through :meth:`show`.
     """
 
-    _esm = module("tree/tree.js")
+    _esm = module("tree")
     _css = style("tree")
 
     rows = t.List(t.Dict()).tag(sync=True)

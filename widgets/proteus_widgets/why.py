@@ -19,8 +19,8 @@ CALM_S = 0.6
 class Why(anywidget.AnyWidget):
     """Explain panel; see ``docs/views/why.md``.  Suggestions are only sought while it is shown."""
 
-    _esm = module("panels/why.js")
-    _css = style("panels")
+    _esm = module("why")
+    _css = style("why")
 
     why = t.Dict().tag(sync=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from proteus.cluster import gpus
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.readers.nccl_dump import read_nccl_dump
@@ -15,6 +14,7 @@ from proteus.cluster.readers.smi_topo import has_matrix, read_smi_topo
 from proteus.cluster.readers.text import read_text
 from proteus.cluster.survey import Survey, host_of_survey, network_of_survey
 from proteus.errors import TopologyError, context
+from proteus.hardware import Gpu, gpus
 
 _READERS: dict[str, Callable[[str, str], Survey]] = {
     "nccl-xml": read_nccl_xml,
@@ -59,10 +59,12 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> Survey:
         return _READERS[kind or sniff(text)](text, os.path.basename(os.fspath(path)))
 
 
-def load(path: str | os.PathLike[str], *, kind: str | None, gpu: str | None, nodes: int) -> Cluster:
+def load(
+    path: str | os.PathLike[str], *, kind: str | None, gpu: str | os.PathLike[str] | Gpu | None, nodes: int
+) -> Cluster:
     """`nodes` hosts as a topology file describes them."""
     survey = read(path, kind)
-    sheet = gpus.load(gpu) if gpu is not None else None
+    sheet = gpus.resolve(gpu) if gpu is not None else None
     with context(os.fspath(path)):
         host = host_of_survey(survey, sheet)
         fabric = Fabric(family=network_of_survey(survey))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from proteus.cluster import gpus
-from proteus.cluster.gpu import Gpu
+from proteus.hardware import Gpu, gpus
 
 _NAMED = re.compile(
     r"(?:^|[\s|])(?:GPU\s*)?(?P<number>\d{1,2})\s*[:,|]?\s+(?P<name>(?:NVIDIA|Tesla|GeForce|Quadro|TITAN)\s[\w\-. ]+)"

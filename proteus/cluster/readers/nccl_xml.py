@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from proteus.cluster import gpus
 from proteus.cluster.readers.tree import Node, survey_of_tree
 from proteus.cluster.survey import Survey
 from proteus.errors import TopologyError
+from proteus.hardware import gpus
 from proteus.units import GB
 
 #: payload of one PCIe lane by its transfer rate [GT/s] -> [B/s], after line coding

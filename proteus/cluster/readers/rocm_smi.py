@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from proteus.cluster import gpus
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.survey import SeenGpu, Survey
 from proteus.errors import TopologyError
+from proteus.hardware import Gpu, gpus
 
 _NUMA = re.compile(r"GPU\s*\[(\d+)\].*Numa (Node|Affinity)\s*:\s*(-?\d+)", re.IGNORECASE)
 _MODEL = re.compile(r"Card (?:series|model)\s*:\s*(.+)", re.IGNORECASE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from proteus.cluster.gpu import Gpu
 from proteus.cluster.survey import Branch, SeenGpu, SeenNic, Survey
 from proteus.errors import TopologyError
+from proteus.hardware import Gpu
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

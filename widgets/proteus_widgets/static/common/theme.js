@@ -9,8 +9,12 @@ const FALLBACK = {
   "--jp-brand-color1": "#0072b2",
 };
 
+/** @typedef {ReturnType<typeof themeColours>} Theme */
+
+/** @param {HTMLElement} el */
 export function themeColours(el) {
   const style = getComputedStyle(el);
+  /** @param {keyof typeof FALLBACK} name */
   const read = (name) => style.getPropertyValue(name).trim() || FALLBACK[name];
   return {
     background: read("--jp-layout-color1"),
@@ -28,6 +32,7 @@ export const isDark = () => document.body.dataset.jpThemeLight === "false";
 // The page is hidden and its variables are old when the attribute changes: call once more when they are in place.
 const THEME_LOADED_MS = 300;
 
+/** @param {() => void} callback */
 export function onTheme(callback) {
   const observer = new MutationObserver(() => {
     callback();

@@ -1,12 +1,21 @@
 import { h } from "./dom.js";
 
-// One small box of text lines near the pointer.
+/**
+ * One small box of text lines near the pointer.
+ * @param {HTMLElement} parent
+ */
 export function createTip(parent) {
   const box = h("div", { class: "pt-tip", hidden: true });
   parent.append(box);
   return {
+    /**
+     * @param {(string | false | null | undefined)[]} lines
+     * @param {number} x
+     * @param {number} y
+     */
     show(lines, x, y) {
-      box.replaceChildren(...lines.filter(Boolean).map((line, i) => { const row = h(i ? "div" : "strong"); row.textContent = line; return row; }));
+      const shown = /** @type {string[]} */ (lines.filter(Boolean));
+      box.replaceChildren(...shown.map((line, i) => { const row = h(i ? "div" : "strong"); row.textContent = line; return row; }));
       box.hidden = false;
       const room = parent.clientWidth - box.offsetWidth - 4;
       const below = y + 16 + box.offsetHeight <= parent.clientHeight;

@@ -1,22 +1,43 @@
+import timeline from "../timeline/timeline.js";
+import topology from "../topology/topology.js";
+import tree from "../tree/tree.js";
+import why from "../panels/why.js";
+import "../report.css";
 import { Linker } from "./link.js";
 import { OfflineModel, restore, unpack } from "./model.js";
+/** @import { Message, ReportState } from "../types" */
 
-// Draws a saved report: the views' own modules on a stand-in for the kernel.
+// Draws a saved report: the views on a stand-in for the kernel.
 
-const text = (id) => document.getElementById(id).textContent;
+/** @param {string} id */
+function element(id) {
+  const there = document.getElementById(id);
+  if (!there) throw new Error(`the report has no #${id}`);
+  return there;
+}
+
+/** @param {string} id */
+const text = (id) => element(id).textContent ?? "";
 
 async function start() {
   const light = !matchMedia("(prefers-color-scheme: dark)").matches;
   document.body.dataset.jpThemeLight = String(light);
-  const state = restore(JSON.parse(text("state")), await unpack(text("columns")));
-  const models = {};
+  const { views, extra } = /** @type {ReportState} */ (restore(JSON.parse(text("state")), await unpack(text("columns"))));
+  /** @type {Linker | null} */
   let linker = null;
-  for (const name of Object.keys(state.views)) models[name] = new OfflineModel(state.views[name], (message) => linker?.receive(message));
-  linker = new Linker(models, state.extra);
-  for (const [name, model] of Object.entries(models)) {
-    const module = await import(`data:text/javascript;base64,${text(`module-${name}`)}`);
-    module.default.render({ model, el: document.getElementById(name) });
-  }
+  /** @param {Message} message */
+  const receive = (message) => linker?.receive(message);
+  const models = {
+    timeline: new OfflineModel(views.timeline, receive),
+    topology: new OfflineModel(views.topology, receive),
+    tree: new OfflineModel(views.tree, receive),
+    why: new OfflineModel(views.why, receive),
+  };
+  linker = new Linker(models, extra);
+  timeline.render({ model: models.timeline, el: element("timeline") });
+  topology.render({ model: models.topology, el: element("topology") });
+  tree.render({ model: models.tree, el: element("tree") });
+  why.render({ model: models.why, el: element("why") });
 }
 
 start();

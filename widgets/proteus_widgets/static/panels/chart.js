@@ -1,30 +1,43 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
 import { isDark, onTheme } from "../common/theme.js";
 import { probe } from "../common/probe.js";
+/** @import { Bokeh, BokehView, ChartTraits, Column, LiveModel } from "../types" */
 
 // Bokeh figures without a notebook-wide loader: BokehJS comes from the kernel's own package, once per
 // page and only when a chart is shown, so it works offline and leaves nothing in the saved notebook.
 
 const LOADING = "__proteusBokeh";
 
+/**
+ * @param {LiveModel<ChartTraits>} model
+ * @returns {Promise<Bokeh>}
+ */
 function library(model) {
   const version = model.get("version");
   if (window.Bokeh?.version === version) return Promise.resolve(window.Bokeh);
   const loading = (window[LOADING] ||= {});
   return (loading[version] ||= new Promise((resolve) => {
+    /**
+     * @param {{ type: string }} message
+     * @param {Column[]} buffers
+     */
     const take = (message, buffers) => {
       if (message.type !== "library") return;
       model.off("msg:custom", take);
       const script = document.createElement("script");
       script.textContent = new TextDecoder().decode(buffers[0]);
       document.head.append(script);
-      resolve(window.Bokeh[version] ?? window.Bokeh);
+      const bokeh = /** @type {Bokeh} */ (window.Bokeh);
+      resolve(/** @type {Bokeh | undefined} */ (bokeh[version]) ?? bokeh); // beside another version it is one of its fields
     };
     model.on("msg:custom", take);
     model.send({ type: "library" });
   }));
 }
 
+/** @param {{ model: LiveModel<ChartTraits>, el: HTMLElement }} props */
 function render({ model, el }) {
   prepare(el, "charts");
   const tell = () => {
@@ -32,6 +45,7 @@ function render({ model, el }) {
     model.set("dark", isDark());
     model.save_changes();
   };
+  /** @type {BokehView[]} */
   let views = [];
   let gone = false;
   let last = Promise.resolve();

@@ -1,12 +1,22 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
+/** @import { CodeTraits, RenderProps } from "../types" */
 
-// Both texts, each with a button that copies it.
+/**
+ * Both texts, each with a button that copies it.
+ * @param {RenderProps<CodeTraits>} props
+ */
 function render({ model, el }) {
   prepare(el, "code");
+  /**
+   * @param {string} title
+   * @param {keyof CodeTraits} name
+   */
   const block = (title, name) => {
     const text = h("pre", { tabindex: 0, class: "pt-source", role: "region", "aria-label": `${title} of the strategy` });
     const said = h("span", { class: "pt-faint", role: "status" });
-    const select = () => getSelection().selectAllChildren(text);
+    const select = () => getSelection()?.selectAllChildren(text);
     // Without a secure page there is no clipboard to write to: the text is selected then, ready for the user's own copy.
     const copy = async () => {
       try {

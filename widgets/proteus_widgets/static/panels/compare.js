@@ -1,15 +1,23 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
 import { table } from "../common/table.js";
+/** @import { CompareTraits, ComparedMetric, RenderProps } from "../types" */
 
-// The pinned strategy beside the present one: what differs, and what came of it.
+/**
+ * The pinned strategy beside the present one: what differs, and what came of it.
+ * @param {RenderProps<CompareTraits>} props
+ */
 function render({ model, el }) {
   prepare(el, "compare");
   const load = () => {
-    const { title, rows, changes } = model.get("comparison");
-    if (!rows) {
+    const comparison = model.get("comparison");
+    if (!comparison.rows) {
       el.replaceChildren(h("p", { class: "pt-faint" }, "Pin a result, change the strategy, and both are compared here."));
       return;
     }
+    const { title, rows, changes } = comparison;
+    /** @param {ComparedMetric} row */
     const line = (row) => h("tr", {}, h("th", { scope: "row" }, row.label), h("td", { class: "pt-number" }, row.pinned), h("td", { class: "pt-number" }, row.now), h("td", { class: `pt-number ${row.good === null ? "" : row.good ? "pt-good" : "pt-bad"}` }, row.change));
     const list = h("ul", { class: "pt-differences" }, ...changes.map((text) => h("li", {}, text)));
     el.replaceChildren(h("div", { class: "pt-why-body" },

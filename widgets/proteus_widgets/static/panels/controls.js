@@ -1,17 +1,34 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, uniqueId, watch } from "../common/dom.js";
 import { probe } from "../common/probe.js";
+/** @import { ControlsTraits, Field, Model, RenderProps } from "../types" */
+/**
+ * What a field is drawn with.
+ * @typedef {object} Entry
+ * @property {HTMLInputElement | HTMLSelectElement} input
+ * @property {Field} field
+ * @property {string} [key] the options that it shows
+ * @property {boolean} [typing]
+ */
 
 // Native selects and inputs: every keyboard and screen reader knows them. Impossible values stay
 // visible, greyed, with their reason; one message goes out per change.
 
 class ControlsView {
+  /**
+   * @param {Model<ControlsTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
     this.body = h("div", { class: "pt-controls-body", role: "group", "aria-label": "Strategy" });
     this.hint = h("div", { class: "pt-hint", "aria-live": "polite" });
     this.more = h("div", { role: "group", "aria-label": "More settings" });
     el.append(this.body, this.more, this.hint);
+    /** @type {Map<string, Entry>} */
     this.inputs = new Map();
+    this.names = "";
   }
 
   load() {
@@ -23,37 +40,47 @@ class ControlsView {
     probe("controls", { values: Object.fromEntries(fields.map((field) => [field.name, field.value])) });
   }
 
+  /** @param {string} name */
+  entry(name) {
+    return /** @type {Entry} */ (this.inputs.get(name));
+  }
+
+  /** @param {Field[]} fields */
   build(fields) {
     this.inputs.clear();
+    /** @type {Map<string, HTMLElement>} */
     const groups = new Map();
     const more = h("details", { class: "pt-more" }, h("summary", {}, "More settings"));
     const others = h("div", { class: "pt-controls-body" });
     more.append(others);
     for (const field of fields) {
       const key = `${field.first} ${field.group}`;
-      if (!groups.has(key)) {
-        const group = h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
-        groups.set(key, group);
-        (field.first ? this.body : others).append(group);
-      }
-      const input = field.options ? h("select") : this.entry(field);
+      const group = groups.get(key) ?? h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
+      if (!groups.has(key)) (field.first ? this.body : others).append(group);
+      groups.set(key, group);
+      const input = field.options ? h("select") : this.typed(field);
       input.name = field.name;
       if (field.narrow) input.classList.add("pt-narrow");
-      input.addEventListener("input", () => { this.inputs.get(field.name).typing = true; });
-      input.addEventListener("blur", () => { this.inputs.get(field.name).typing = false; });
+      /** @type {Entry} */
+      const entry = { input, field };
+      input.addEventListener("input", () => { entry.typing = true; });
+      input.addEventListener("blur", () => { entry.typing = false; });
       input.addEventListener("change", () => this.send(field.name));
       input.addEventListener("keydown", (event) => event.stopPropagation());
-      groups.get(key).append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
-      this.inputs.set(field.name, { input });
+      group.append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
+      this.inputs.set(field.name, entry);
     }
     this.more.replaceChildren(more);
   }
 
-  // an input for a number or a text; empty says nothing, and its placeholder shows what holds then
-  entry(field) {
-    if (field.input === "number") return h("input", { type: "number", min: field.min, step: field.step });
+  /**
+   * An input for a number or a text; empty says nothing, and its placeholder shows what holds then.
+   * @param {Field} field
+   */
+  typed(field) {
+    if (field.input === "number") return h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
     const input = h("input", { type: "text", spellcheck: "false" });
-    if (field.suggestions.length) {
+    if (field.suggestions?.length) {
       const list = h("datalist", { id: uniqueId(field.name) }, ...field.suggestions.map((value) => h("option", { value })));
       input.setAttribute("list", list.id);
       this.more.before(list);
@@ -61,8 +88,9 @@ class ControlsView {
     return input;
   }
 
+  /** @param {Field} field */
   update(field) {
-    const entry = this.inputs.get(field.name);
+    const entry = this.entry(field.name);
     entry.field = field;
     const { input } = entry;
     const key = JSON.stringify(field.options);
@@ -74,25 +102,26 @@ class ControlsView {
         return item;
       }));
     }
-    if (field.options) {
+    if (field.options && input instanceof HTMLSelectElement) {
       input.selectedIndex = field.options.findIndex((option) => option.value === field.value);
       const chosen = field.options[input.selectedIndex];
       const barred = field.options.filter((option) => option.reason);
       input.title = [field.tip, barred.length ? `not possible: ${barred.map((option) => `${option.label} (${option.reason})`).join("; ")}` : ""].filter(Boolean).join("\n");
       input.classList.toggle("pt-error", Boolean(chosen?.reason));
-    } else {
-      input.placeholder = field.default;
+    } else if (input instanceof HTMLInputElement) {
+      input.placeholder = field.default ?? "";
       input.title = field.tip;
-      if (field.input === "number") input.step = field.step;
-      if (!entry.typing) input.value = field.value ?? ""; // menus that come later do not take a number from under its typist
+      if (field.step) input.step = String(field.step);
+      if (!entry.typing) input.value = String(field.value ?? ""); // menus that come later do not take a number from under its typist
     }
   }
 
+  /** @param {string} name */
   send(name) {
-    const entry = this.inputs.get(name);
+    const entry = this.entry(name);
     const { input, field } = entry;
     entry.typing = false;
-    const value = field.options ? field.options[input.selectedIndex]?.value : typed(field, input.value.trim());
+    const value = input instanceof HTMLSelectElement ? field.options?.[input.selectedIndex]?.value : read(field, input.value.trim());
     if (value === undefined || Number.isNaN(value)) return;
     this.model.send({ type: "set", name, value });
   }
@@ -103,11 +132,17 @@ class ControlsView {
   }
 }
 
-function typed(field, text) {
+/**
+ * What a typed text means; nothing is null.
+ * @param {Field} field
+ * @param {string} text
+ */
+function read(field, text) {
   if (text === "") return null;
   return field.input === "number" ? Number(text) : text;
 }
 
+/** @param {RenderProps<ControlsTraits>} props */
 function render({ model, el }) {
   prepare(el, "controls");
   const view = new ControlsView(model, el);

@@ -1,8 +1,12 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
 import { probe } from "../common/probe.js";
+/** @import { HeadlineTraits, Metric, RenderProps } from "../types" */
 
 // The numbers that matter with their change since the last edit, and the buttons of the session.
 
+/** @param {Metric} metric */
 function metric({ label, value, note, change, good, tip }) {
   const item = h("div", { class: "pt-metric", role: "listitem", title: tip }, h("span", { class: "pt-metric-name" }, label), h("span", { class: "pt-metric-value" }, value));
   const sign = good === null ? "" : good ? "pt-good" : "pt-bad";
@@ -10,9 +14,15 @@ function metric({ label, value, note, change, good, tip }) {
   return item;
 }
 
+/** @param {RenderProps<HeadlineTraits>} props */
 function render({ model, el }) {
   prepare(el, "headline");
   const list = h("div", { class: "pt-metrics", role: "list", "aria-live": "polite" });
+  /**
+   * @param {string} name
+   * @param {string} text
+   * @param {string} label
+   */
   const action = (name, text, label) => h("button", { type: "button", class: "pt-button", "data-action": name, "aria-label": label, title: label, onclick: () => model.send({ type: "action", name }) }, text);
   const buttons = {
     undo: action("undo", "↶ Undo", "Undo the last change (ctrl+Z)"),
@@ -44,7 +54,10 @@ function render({ model, el }) {
   };
   const state = () => {
     const can = model.get("can");
-    for (const [name, button] of Object.entries(buttons)) button.disabled = !can[name];
+    buttons.undo.disabled = !can.undo;
+    buttons.redo.disabled = !can.redo;
+    buttons.pin.disabled = !can.pin;
+    buttons.stop.disabled = !can.stop;
     buttons.stop.hidden = !can.stop;
     buttons.pin.setAttribute("aria-pressed", String(Boolean(can.pinned)));
     busy.textContent = can.stop ? "simulating…" : "";

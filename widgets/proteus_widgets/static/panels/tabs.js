@@ -1,9 +1,16 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, taken, watch } from "../common/dom.js";
+/** @import { RenderProps, TabsTraits } from "../types" */
 
-// A WAI-ARIA tab list with one tab stop: arrows, Home and End choose.
+/**
+ * A WAI-ARIA tab list with one tab stop: arrows, Home and End choose.
+ * @param {RenderProps<TabsTraits>} props
+ */
 function render({ model, el }) {
   prepare(el, "tabs");
   const list = h("div", { role: "tablist", class: "pt-tab-list", "aria-label": "More about this result" });
+  /** @param {number} index */
   const choose = (index) => {
     model.set("selected", index);
     model.save_changes();
@@ -12,8 +19,8 @@ function render({ model, el }) {
   list.append(...tabs);
   el.append(list);
   list.addEventListener("keydown", (event) => {
-    const at = tabs.indexOf(event.target);
-    const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    const at = tabs.findIndex((tab) => tab === event.target);
+    const next = new Map([["ArrowRight", at + 1], ["ArrowLeft", at - 1], ["Home", 0], ["End", tabs.length - 1]]).get(event.key);
     if (at < 0 || next === undefined) return;
     const index = (next + tabs.length) % tabs.length;
     tabs[index].focus();

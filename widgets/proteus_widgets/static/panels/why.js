@@ -1,10 +1,14 @@
+import "../base.css";
+import "../panels.css";
 import { h, prepare, watch } from "../common/dom.js";
 import { percent, seconds } from "../common/format.js";
 import { probe } from "../common/probe.js";
 import { table } from "../common/table.js";
+/** @import { Exposed, RenderProps, Rung, WhyTraits } from "../types" */
 
 // Why is it slow: the ladder from ideal to actual as a waterfall, what is exposed, and what would help.
 
+/** @param {Rung[]} steps */
 function ladder(steps) {
   const total = Math.max(...steps.map((step) => step.until_s), 1e-12);
   return steps.map((step) => {
@@ -18,9 +22,13 @@ function ladder(steps) {
   });
 }
 
+/** @param {RenderProps<WhyTraits>} props */
 function render({ model, el }) {
   prepare(el, "why");
-  // The part of the model that causes it: selected in all views.
+  /**
+   * The part of the model that causes it: selected in all views.
+   * @param {Exposed} entry
+   */
   const node = ({ label, node: id }) => h("button", { type: "button", class: "pt-link-text", "aria-label": `Select ${label}`, onclick: () => model.send({ type: "select", what: "node", id }) }, label);
   const load = () => {
     const why = model.get("why");

@@ -1,3 +1,6 @@
+/** @import { Frame } from "./spans.js" */
+/** @import { LaneRow } from "./rows.js" */
+/** @import { Viewport } from "./viewport.js" */
 // Which boxes a lane draws. Spans narrower than a pixel share one: it shows the kind that fills most of it.
 // Cost: one look at each visible span, one box for each visible pixel at most.
 
@@ -5,11 +8,16 @@ const LABEL_HEIGHT = 14; // rows lower than this carry no text
 const LABEL_WIDTH = 14;
 
 export class Boxes {
+  /** @param {number} numKinds */
   constructor(numKinds) {
+    /** @type {number[][]} by kind: x, y, width, height of each box */
     this.bright = Array.from({ length: numKinds }, () => []);
+    /** @type {number[][]} */
     this.dim = Array.from({ length: numKinds }, () => []);
+    /** @type {number[]} */
     this.critical = [];
-    this.labels = []; // first span, number of spans, x, y, width
+    /** @type {number[]} first span, number of spans, x, y, width of each label */
+    this.labels = [];
     this.drawn = 0;
     this.share = new Float64Array(numKinds);
   }
@@ -19,11 +27,26 @@ export class Boxes {
     this.critical.length = this.labels.length = this.drawn = 0;
   }
 
+  /**
+   * @param {number} kind
+   * @param {boolean} lit
+   * @param {number} x
+   * @param {number} y
+   * @param {number} width
+   * @param {number} height
+   */
   put(kind, lit, x, y, width, height) {
     (lit ? this.bright : this.dim)[kind].push(x, y, width, height);
     this.drawn++;
   }
 
+  /**
+   * @param {Frame} frame
+   * @param {LaneRow} row
+   * @param {Viewport} viewport
+   * @param {Uint8Array | null} emphasis
+   * @param {boolean} showCritical
+   */
   addLane(frame, row, viewport, emphasis, showCritical) {
     const { start, duration, kind, critical } = frame;
     const { left, scale, from, to } = viewport;
@@ -66,7 +89,13 @@ export class Boxes {
     if (height >= LABEL_HEIGHT) this.addLabels(frame, row, viewport, y + height / 2);
   }
 
-  // One label for each run of neighbours of the same micro-batch, forward or backward.
+  /**
+   * One label for each run of neighbours of the same micro-batch, forward or backward.
+   * @param {Frame} frame
+   * @param {LaneRow} row
+   * @param {Viewport} viewport
+   * @param {number} y
+   */
   addLabels(frame, row, viewport, y) {
     const { start, duration, kind } = frame;
     const { left, scale, from, to } = viewport;

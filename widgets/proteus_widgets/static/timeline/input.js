@@ -1,12 +1,18 @@
 import { taken } from "../common/dom.js";
+/** @import { Actions } from "./actions" */
 
-// Keys and mouse as in Perfetto: W S zoom, A D pan, ctrl+wheel zoom, drag pan, shift+drag measure.
-// A plain wheel scrolls the rows and then the notebook, never the time.
-
+/**
+ * Keys and mouse as in Perfetto: W S zoom, A D pan, ctrl+wheel zoom, drag pan, shift+drag measure.
+ * A plain wheel scrolls the rows and then the notebook, never the time.
+ * @param {HTMLCanvasElement} canvas
+ * @param {Actions} view
+ */
 export function listen(canvas, view) {
   const { viewport } = view;
+  /** @type {{ x: number, y: number, from: number, to: number, measure: boolean, moved: boolean } | null} */
   let drag = null;
 
+  /** @type {Record<string, () => void>} */
   const keys = {
     w: () => view.move(() => viewport.zoom(1 / 1.3)),
     s: () => view.move(() => viewport.zoom(1.3)),
@@ -57,7 +63,8 @@ export function listen(canvas, view) {
     if (drag.measure) view.measure(viewport.time(drag.x), viewport.time(event.offsetX));
     else {
       const by = ((event.offsetX - drag.x) / (viewport.width - viewport.left)) * (drag.to - drag.from);
-      view.move(() => viewport.set(drag.from - by, drag.to - by));
+      const [from, to] = [drag.from - by, drag.to - by];
+      view.move(() => viewport.set(from, to));
       view.scroll(drag.y - event.offsetY);
       drag.y = event.offsetY;
     }

@@ -1,12 +1,34 @@
 import { seconds, bytes } from "../common/format.js";
+/** @import { Theme } from "../common/theme.js" */
+/** @import { Arrow, Kind } from "../types" */
+/** @import { LaneRow, MemoryRow, Row } from "./rows.js" */
+/** @import { Frame } from "./spans.js" */
+/** @import { Viewport } from "./viewport.js" */
+
+/** @typedef {CanvasRenderingContext2D} Context */
+/** @typedef {{ device: number, time: Float64Array, live: Float64Array, capacity: number, peak: number }} Track live bytes of a device over time */
+
+/** @param {HTMLCanvasElement} canvas */
+export function contextOf(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser draws no canvas");
+  return context;
+}
 
 // Hatches, so that no kind is told apart by its colour alone.
+/** @type {Record<string, [x0: number, y0: number, x1: number, y1: number][]>} */
 const HATCHES = { "/": [[0, 6, 6, 0], [-1, 1, 1, -1], [5, 7, 7, 5]], "\\": [[0, 0, 6, 6], [-1, 5, 1, 7], [5, -1, 7, 1]], "-": [[0, 3, 6, 3]], "|": [[3, 0, 3, 6]] };
 
+/**
+ * @param {Context} ctx
+ * @param {string} sign
+ * @param {string} colour
+ * @param {number} ratio
+ */
 export function hatch(ctx, sign, colour, ratio) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6 * ratio;
-  const pen = tile.getContext("2d");
+  const pen = contextOf(tile);
   pen.scale(ratio, ratio);
   pen.strokeStyle = colour;
   pen.lineWidth = 1.1;
@@ -17,10 +39,16 @@ export function hatch(ctx, sign, colour, ratio) {
   }
   pen.stroke();
   const pattern = ctx.createPattern(tile, "repeat");
-  pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+  pattern?.setTransform(new DOMMatrix().scale(1 / ratio));
   return pattern;
 }
 
+/**
+ * @param {Context} ctx
+ * @param {number[][]} lists
+ * @param {string[]} colours
+ * @param {number} alpha
+ */
 export function fillBoxes(ctx, lists, colours, alpha) {
   ctx.globalAlpha = alpha;
   lists.forEach((list, kind) => {
@@ -30,23 +58,42 @@ export function fillBoxes(ctx, lists, colours, alpha) {
   ctx.globalAlpha = 1;
 }
 
+/**
+ * @param {Context} ctx
+ * @param {number[][]} lists
+ * @param {(CanvasPattern | null)[]} hatches
+ */
 export function fillHatches(ctx, lists, hatches) {
   lists.forEach((list, kind) => {
-    if (!hatches[kind]) return;
+    const pattern = hatches[kind];
+    if (!pattern) return;
     ctx.beginPath();
     for (let i = 0; i < list.length; i += 4) if (list[i + 2] >= 5) ctx.rect(list[i], list[i + 1], list[i + 2], list[i + 3]);
-    ctx.fillStyle = hatches[kind];
+    ctx.fillStyle = pattern;
     ctx.fill();
   });
 }
 
+/**
+ * @param {Context} ctx
+ * @param {number[]} list
+ * @param {string} colour
+ */
 export function strokeBoxes(ctx, list, colour) {
   ctx.strokeStyle = colour;
   ctx.lineWidth = 1.5;
   for (let i = 0; i < list.length; i += 4) ctx.strokeRect(list[i] + 0.75, list[i + 1] + 0.75, Math.max(list[i + 2] - 1.5, 0.5), list[i + 3] - 1.5);
 }
 
-// The micro-batch number of a run of spans; a span alone tells its name as well where there is room.
+/**
+ * The micro-batch number of a run of spans; a span alone tells its name as well where there is room.
+ * @param {Context} ctx
+ * @param {Frame} frame
+ * @param {number[]} labels
+ * @param {Kind[]} kinds
+ * @param {Uint8Array | null} emphasis
+ * @param {string} family
+ */
 export function writeLabels(ctx, frame, labels, kinds, emphasis, family) {
   ctx.textBaseline = "middle";
   ctx.textAlign = "center";
@@ -64,7 +111,12 @@ export function writeLabels(ctx, frame, labels, kinds, emphasis, family) {
   }
 }
 
-// Round times on the axis: 1, 2 or 5 times a power of ten, about one in 110 pixels.
+/**
+ * Round times on the axis: 1, 2 or 5 times a power of ten, about one in 110 pixels.
+ * @param {number} from
+ * @param {number} to
+ * @param {number} pixels
+ */
 export function ticks(from, to, pixels) {
   const rough = ((to - from) / pixels) * 110;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -74,6 +126,12 @@ export function ticks(from, to, pixels) {
   return out;
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Viewport} viewport
+ * @param {Theme} theme
+ * @param {number[]} times
+ */
 export function paintAxis(ctx, viewport, theme, times) {
   const { width, axis } = viewport;
   ctx.fillStyle = theme.background;
@@ -97,6 +155,12 @@ export function paintAxis(ctx, viewport, theme, times) {
   ctx.stroke();
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Viewport} viewport
+ * @param {Theme} theme
+ * @param {number[]} times
+ */
 export function paintGrid(ctx, viewport, theme, times) {
   ctx.strokeStyle = theme.line;
   ctx.globalAlpha = 0.6;
@@ -110,6 +174,11 @@ export function paintGrid(ctx, viewport, theme, times) {
   ctx.globalAlpha = 1;
 }
 
+/**
+ * @param {Context} ctx
+ * @param {string} text
+ * @param {number} width
+ */
 function clipped(ctx, text, width) {
   if (ctx.measureText(text).width <= width) return text;
   let end = text.length;
@@ -117,6 +186,12 @@ function clipped(ctx, text, width) {
   return `${text.slice(0, end)}…`;
 }
 
+/**
+ * @param {Context} ctx
+ * @param {Row[]} rows
+ * @param {Viewport} viewport
+ * @param {Theme} theme
+ */
 export function paintGutter(ctx, rows, viewport, theme) {
   const { left, axis, top, height } = viewport;
   ctx.fillStyle = theme.background;
@@ -138,12 +213,21 @@ export function paintGutter(ctx, rows, viewport, theme) {
   }
 }
 
-// Live bytes of a device as a filled step function, with its capacity as the top of the row.
+/**
+ * Live bytes of a device as a filled step function, with its capacity as the top of the row.
+ * @param {Context} ctx
+ * @param {MemoryRow} row
+ * @param {Track} track
+ * @param {Viewport} viewport
+ * @param {Theme} theme
+ * @param {string} colour
+ */
 export function paintMemory(ctx, row, track, viewport, theme, colour) {
   const { time, live, capacity } = track;
   if (!time.length) return;
   const base = viewport.axis + row.y - viewport.top + row.height;
   const full = Math.max(capacity, track.peak);
+  /** @param {number} value */
   const level = (value) => base - (value / full) * (row.height - 2);
   ctx.fillStyle = theme.band;
   ctx.fillRect(viewport.left, base - row.height, viewport.width - viewport.left, row.height);
@@ -189,7 +273,14 @@ export function paintMemory(ctx, row, track, viewport, theme, colour) {
   ctx.fillText(text, viewport.width - width + 2, base - 8.5);
 }
 
-// Arrows of the selected span: what it waited for, and what waited for it.
+/**
+ * Arrows of the selected span: what it waited for, and what waited for it.
+ * @param {Context} ctx
+ * @param {Arrow[]} arrows
+ * @param {Map<number, LaneRow>} rowOfLane
+ * @param {Viewport} viewport
+ * @param {Theme} theme
+ */
 export function paintArrows(ctx, arrows, rowOfLane, viewport, theme) {
   ctx.strokeStyle = ctx.fillStyle = theme.text;
   ctx.lineWidth = 1.3;
@@ -213,6 +304,12 @@ export function paintArrows(ctx, arrows, rowOfLane, viewport, theme) {
   }
 }
 
+/**
+ * @param {Context} ctx
+ * @param {number | null} time
+ * @param {Viewport} viewport
+ * @param {Theme} theme
+ */
 export function paintCursor(ctx, time, viewport, theme) {
   if (time === null || time < viewport.from || time > viewport.to) return;
   const x = Math.round(viewport.x(time)) + 0.5;
@@ -226,6 +323,12 @@ export function paintCursor(ctx, time, viewport, theme) {
   ctx.globalAlpha = 1;
 }
 
+/**
+ * @param {Context} ctx
+ * @param {[number, number]} range
+ * @param {Viewport} viewport
+ * @param {Theme} theme
+ */
 export function paintMeasure(ctx, range, viewport, theme) {
   const [x0, x1] = [Math.min(...range), Math.max(...range)].map((time) => viewport.x(time));
   ctx.globalAlpha = 0.14;

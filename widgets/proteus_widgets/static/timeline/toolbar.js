@@ -1,7 +1,18 @@
 import { h } from "../common/dom.js";
+/** @import { Kind } from "../types" */
+/** @import { Actions } from "./actions" */
 
-// Search, zoom buttons, and a legend whose chips single out one kind.
+/**
+ * Search, zoom buttons, and a legend whose chips single out one kind.
+ * @param {Actions} view
+ * @param {Kind[]} kinds
+ */
 export function createToolbar(view, kinds) {
+  /**
+   * @param {string} text
+   * @param {string} label
+   * @param {() => void} action
+   */
   const button = (text, label, action) => h("button", { type: "button", class: "pt-button", title: label, "aria-label": label, onclick: action }, text);
   const search = h("input", { type: "search", class: "pt-search", placeholder: "Search spans", "aria-label": "Search spans by name" });
   const found = h("span", { class: "pt-found", "aria-live": "polite" });
@@ -34,9 +45,16 @@ export function createToolbar(view, kinds) {
   return {
     element,
     search,
+    /** @param {Set<number>} present kinds */
     show(present) { chips.forEach((chip, kind) => { chip.hidden = !present.has(kind); }); },
+    /** @param {number} kind */
     press(kind) { chips.forEach((chip, index) => chip.setAttribute("aria-pressed", String(index === kind))); },
+    /**
+     * @param {boolean} on
+     * @param {boolean} available
+     */
     critical(on, available) { critical.setAttribute("aria-pressed", String(on)); critical.hidden = !available; },
+    /** @param {string} text */
     found(text) { found.textContent = text; },
   };
 }

@@ -1,13 +1,22 @@
-import { h, prepare, svg, taken, watch } from "../common/dom.js";
+import "../base.css";
+import "../topology.css";
+import { elementOf, h, prepare, svg, taken, watch } from "../common/dom.js";
 import { bandwidth, percent } from "../common/format.js";
 import { probe } from "../common/probe.js";
 import { createTip } from "../common/tip.js";
 import { rampColour } from "./ramp.js";
+/** @import { Model, Picture, PictureEdge, PictureHost, PictureNode, RenderProps, TopologyTraits } from "../types" */
+/** @typedef {{ line: SVGPathElement, edge: PictureEdge }} Line */
+/** @typedef {{ rect: SVGRectElement, device: number }} DeviceBox */
 
 // SVG picture of the cluster. One tab stop; arrow keys walk from link to link, Enter selects.
 // A line stands for both directions: the first click selects the busier one, the second the other.
 
 class TopologyView {
+  /**
+   * @param {Model<TopologyTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
     this.el = el;
@@ -17,11 +26,19 @@ class TopologyView {
     el.append(this.title, this.stage, this.info);
     this.tip = createTip(el);
     this.current = 0;
+    /** @type {Picture | null} */
+    this.picture = null;
+    /** @type {Line[]} */
+    this.lines = [];
+    /** @type {DeviceBox[]} GPUs of closed hosts */
+    this.cells = [];
+    /** @type {DeviceBox[]} */
+    this.gpus = [];
   }
 
   load() {
     const picture = this.model.get("picture");
-    if (!picture?.nodes) return;
+    if (!picture.nodes) return;
     this.picture = picture;
     const root = svg("svg", { viewBox: `-6 -6 ${picture.width + 12} ${picture.height + 12}`, role: "group", "aria-label": "Cluster topology" });
     root.style.maxWidth = `${(picture.width + 12) * 1.25}px`;
@@ -30,7 +47,7 @@ class TopologyView {
     const nodes = svg("g");
     this.lines = picture.edges.map((edge, index) => this.edge(edge, index, lines));
     this.cells = picture.hosts.flatMap((host) => this.host(host, boxes));
-    this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter(Boolean);
+    this.gpus = picture.nodes.map((node) => this.node(node, nodes)).filter((box) => box.device >= 0);
     root.append(boxes, lines, nodes);
     root.addEventListener("keydown", (event) => this.key(event));
     this.stage.replaceChildren(root);
@@ -40,6 +57,11 @@ class TopologyView {
     this.light();
   }
 
+  /**
+   * @param {PictureEdge} edge
+   * @param {number} index
+   * @param {SVGElement} parent
+   */
   edge(edge, index, parent) {
     const line = svg("path", { d: edge.path, class: "pt-link", tabindex: -1, role: "button", "data-kind": edge.kind });
     const target = svg("path", { d: edge.path, class: "pt-link-target", "data-edge": index });
@@ -54,6 +76,10 @@ class TopologyView {
     return { line, edge };
   }
 
+  /**
+   * @param {PictureHost} host
+   * @param {SVGElement} parent
+   */
   host(host, parent) {
     const group = svg("g", { class: host.cells.length ? "pt-host pt-tile" : "pt-host" });
     const label = svg("text", { x: host.x + 8, y: host.y + 13 });
@@ -81,6 +107,10 @@ class TopologyView {
     return cells;
   }
 
+  /**
+   * @param {PictureNode} node
+   * @param {SVGElement} parent
+   */
   node(node, parent) {
     const group = svg("g", { class: `pt-node pt-node-${node.kind}` });
     const rect = svg("rect", { x: node.x - node.width / 2, y: node.y - node.height / 2, width: node.width, height: node.height, rx: node.kind === "gpu" ? 4 : 9 });
@@ -94,12 +124,15 @@ class TopologyView {
     });
     group.addEventListener("pointerleave", () => this.tip.hide());
     parent.append(group);
-    return node.device >= 0 ? { rect, device: node.device } : null;
+    return { rect, device: node.device };
   }
 
+  /** @param {number} index */
   use(index) { return this.model.get("use")[index] ?? []; }
+  /** @param {number} index */
   most(index) { return Math.max(0, ...this.use(index)); }
 
+  /** @param {number} index */
   describe(index) {
     const { edge } = this.lines[index];
     const [a, b] = edge.ends;
@@ -110,24 +143,24 @@ class TopologyView {
   }
 
   paint() {
-    this.lines?.forEach(({ line, edge }, index) => {
+    this.lines.forEach(({ line, edge }, index) => {
       const use = this.most(index);
       line.style.stroke = use > 0.0005 ? rampColour(use) : "";
-      line.style.strokeWidth = 1.2 + 4 * Math.min(1, use);
+      line.style.strokeWidth = String(1.2 + 4 * Math.min(1, use));
       line.setAttribute("aria-label", `${edge.ends.join(" to ")}, ${edge.kind}, ${percent(use)} used`);
     });
     const busy = this.model.get("busy");
-    for (const { rect, device } of [...(this.cells ?? []), ...(this.gpus ?? [])]) {
+    for (const { rect, device } of [...this.cells, ...this.gpus]) {
       const share = busy[device];
       rect.style.setProperty("--busy", share === undefined ? "0%" : `${Math.round(6 + 74 * share)}%`);
     }
     this.title.replaceChildren(h("span", { class: "pt-title" }, "Topology"), h("span", { class: "pt-ramp-label" }, this.model.get("caption")), ramp());
-    probe("topology", { edges: this.lines?.length ?? 0 });
+    probe("topology", { edges: this.lines.length });
   }
 
   light() {
     const lit = new Set(this.model.get("lit"));
-    this.lines?.forEach(({ line, edge }) => {
+    this.lines.forEach(({ line, edge }) => {
       const on = edge.links.some((link) => lit.has(link));
       line.classList.toggle("pt-lit", on);
       line.classList.toggle("pt-dim", lit.size > 0 && !on);
@@ -139,6 +172,7 @@ class TopologyView {
     probe("topology", { lit: [...lit] });
   }
 
+  /** @param {number} index */
   select(index) {
     const { edge } = this.lines[index];
     const use = this.use(index);
@@ -147,10 +181,11 @@ class TopologyView {
     this.model.send({ type: "select", what: "link", id: order[at + 1] ?? -1 });
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
-    if (!event.target.classList.contains("pt-link")) return;
-    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
-    if (event.key in steps) this.focus(this.current + steps[event.key]);
+    if (!elementOf(event).classList.contains("pt-link")) return;
+    if (event.key === "ArrowRight" || event.key === "ArrowDown") this.focus(this.current + 1);
+    else if (event.key === "ArrowLeft" || event.key === "ArrowUp") this.focus(this.current - 1);
     else if (event.key === "Home") this.focus(0);
     else if (event.key === "End") this.focus(this.lines.length - 1);
     else if (event.key === "Enter" || event.key === " ") this.select(this.current);
@@ -159,6 +194,7 @@ class TopologyView {
     taken(event);
   }
 
+  /** @param {number} index */
   focus(index) {
     const next = this.lines[(index + this.lines.length) % this.lines.length];
     this.lines[this.current].line.setAttribute("tabindex", "-1");
@@ -172,6 +208,7 @@ function ramp() {
   return h("span", { class: "pt-ramp", "aria-hidden": "true" }, "0 %", ...steps, "100 %");
 }
 
+/** @param {RenderProps<TopologyTraits>} props */
 function render({ model, el }) {
   prepare(el, "topology");
   const view = new TopologyView(model, el);

@@ -1,7 +1,11 @@
 import { h } from "../common/dom.js";
+/** @import { Editor, TreeRow, Value } from "../types" */
 
-// The editors of the selected rows, beneath the tree: what the node says, and what it may say.
-// `editors`: [{field, label, value, options: [{value, label, reason}]} | {field, label, value, text: true}]
+/**
+ * The editors of the selected rows, beneath the tree: what the node says, and what it may say.
+ * @param {(field: string, value: Value) => void} edit
+ * @param {() => void} back gives the tree the focus
+ */
 export function createInspector(edit, back) {
   const title = h("div", { class: "pt-inspector-title" });
   const facts = h("div", { class: "pt-inspector-facts" });
@@ -12,6 +16,7 @@ export function createInspector(edit, back) {
     if (event.key === "Escape") back();
   });
 
+  /** @param {Editor} editor */
   function choice(editor) {
     const select = h("select", { "aria-label": editor.label });
     for (const option of editor.options) {
@@ -24,29 +29,25 @@ export function createInspector(edit, back) {
     return select;
   }
 
-  function entry(editor) {
-    const input = h("input", { "aria-label": editor.label, value: editor.value, spellcheck: "false", placeholder: editor.placeholder });
-    input.addEventListener("change", () => edit(editor.field, input.value));
-    return input;
-  }
-
   return {
     element,
-    focus: () => fields.querySelector("select, input, button")?.focus(),
+    focus: () => fields.querySelector("select")?.focus(),
+    /**
+     * @param {TreeRow[]} rows
+     * @param {Editor[]} editors
+     */
     show(rows, editors) {
       const row = rows[0];
-      const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+      const focused = element.contains(document.activeElement) ? document.activeElement?.getAttribute("aria-label") : null;
       element.hidden = !row;
       if (!row) return;
+      /** @param {TreeRow} one */
       const name = (one) => one.path || one.label;
       title.textContent = rows.length > 1 ? `${rows.length} nodes: ${rows.map(name).join(", ")}` : name(row);
       facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "as its parent says";
       if (rows.length > 1) facts.textContent = editors.length ? "an edit is made to all of them" : "they have no field in common";
-      fields.replaceChildren(...editors.map((editor) => {
-        const label = h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), editor.options ? choice(editor) : entry(editor));
-        return label;
-      }));
-      if (focused) [...fields.querySelectorAll("select, input")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
+      fields.replaceChildren(...editors.map((editor) => h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), choice(editor))));
+      if (focused) [...fields.querySelectorAll("select")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
     },
   };
 }

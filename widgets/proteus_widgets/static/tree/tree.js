@@ -1,16 +1,31 @@
-import { h, prepare, taken, uniqueId, watch } from "../common/dom.js";
+import "../base.css";
+import "../tree.css";
+import { elementOf, h, prepare, taken, uniqueId, watch } from "../common/dom.js";
 import { probe } from "../common/probe.js";
 import { createInspector } from "./inspector.js";
+/** @import { Model, RenderProps, TreeRow, TreeTraits, Value } from "../types" */
 
 // A WAI-ARIA tree with one tab stop. Arrows move, Home and End jump, Space selects, Enter edits,
 // typing letters jumps to a label. Ctrl adds a row to the selection, Shift extends it. Python validates every edit and sends the rows back.
 
 class TreeView {
+  /**
+   * @param {Model<TreeTraits>} model
+   * @param {HTMLElement} el
+   */
   constructor(model, el) {
     this.model = model;
+    /** @type {TreeRow[]} */
+    this.rows = [];
+    /** @type {number[][]} ids of the rows below each row */
+    this.children = [];
+    /** @type {Set<number>} */
     this.open = new Set();
     this.current = 0;
-    this.items = new Map(); // row id -> li
+    this.anchor = -1; // where a range begins: nowhere yet
+    this.editNext = false;
+    /** @type {Map<number, HTMLLIElement>} by row id */
+    this.items = new Map();
     this.stem = uniqueId("row");
     this.list = h("ul", { role: "tree", "aria-label": "Strategy tree", "aria-multiselectable": "true", class: "pt-tree-list" });
     this.search = h("input", { type: "search", class: "pt-search", placeholder: "Find a node", "aria-label": "Find a node in the tree" });
@@ -31,12 +46,13 @@ class TreeView {
     const rows = this.model.get("rows");
     if (!rows.length) return;
     const focused = this.list.contains(document.activeElement);
+    /** @param {TreeRow | undefined} row */
     const key = (row) => row && `${row.kind} ${row.path || row.label.split(" · ")[0]}`; // a stage has no path, and its devices change
-    const current = key(this.rows?.[this.current]);
-    const wasOpen = new Map(this.rows?.map((row) => [key(row), this.open.has(row.id)])); // rows that are new open as at first
+    const current = key(this.rows[this.current]);
+    const wasOpen = new Map(this.rows.map((row) => [key(row), this.open.has(row.id)])); // rows that are new open as at first
     this.rows = rows;
-    this.children = new Map(rows.map((row) => [row.id, []]));
-    rows.forEach((row) => this.children.get(row.parent)?.push(row.id));
+    this.children = rows.map(() => []);
+    rows.forEach((row) => this.children[row.parent]?.push(row.id));
     this.open = new Set(rows.filter((row) => wasOpen.get(key(row)) ?? (row.kind === "model" || row.kind === "stage")).map((row) => row.id));
     this.open.add(0);
     this.current = Math.max(0, rows.findIndex((row) => key(row) === current));
@@ -54,9 +70,15 @@ class TreeView {
     this.find(this.search.value);
   }
 
+  /**
+   * @param {number} id
+   * @param {number} level
+   * @param {number} size
+   * @param {number} position
+   */
   item(id, level, size, position) {
     const row = this.rows[id];
-    const kids = this.children.get(id);
+    const kids = this.children[id];
     const label = h("span", { class: "pt-label", id: `${this.stem}-${id}` }, row.label);
     const line = h("div", { class: "pt-row", style: `padding-left: ${(level - 1) * 15 + 4}px` },
       h("span", { class: kids.length ? "pt-twist" : "pt-twist pt-leaf", "aria-hidden": "true" }),
@@ -79,19 +101,25 @@ class TreeView {
     return li;
   }
 
-  // Children are only built once their parent opens: a tree of thousands of rows costs what it shows.
+  /**
+   * Children are only built once their parent opens: a tree of thousands of rows costs what it shows.
+   * @param {HTMLElement} group
+   * @param {number} id
+   * @param {number} level
+   */
   fill(group, id, level) {
-    const kids = this.children.get(id);
+    const kids = this.children[id];
     group.replaceChildren(...kids.map((kid, i) => this.item(kid, level + 1, kids.length, i + 1)));
   }
 
+  /** @param {number} id */
   toggle(id, open = !this.open.has(id)) {
     const li = this.items.get(id);
     if (!li?.hasAttribute("aria-expanded")) return;
     if (open) this.open.add(id);
     else this.open.delete(id);
     li.setAttribute("aria-expanded", String(open));
-    const group = li.querySelector(":scope > ul");
+    const group = /** @type {HTMLElement} */ (li.querySelector(":scope > ul"));
     if (open && !group.childElementCount) {
       this.fill(group, id, Number(li.getAttribute("aria-level")));
       this.mark(false);
@@ -99,17 +127,20 @@ class TreeView {
   }
 
   visible() {
+    /** @type {TreeRow[]} */
     const out = [];
+    /** @param {number} id */
     const walk = (id) => {
       const li = this.items.get(id);
       if (!li || li.hidden) return;
       out.push(this.rows[id]);
-      if (this.open.has(id)) this.children.get(id).forEach(walk);
+      if (this.open.has(id)) this.children[id].forEach(walk);
     };
     walk(0);
     return out;
   }
 
+  /** @param {number} id */
   focus(id) {
     const li = this.items.get(id);
     if (!li) return;
@@ -117,7 +148,7 @@ class TreeView {
     this.current = id;
     li.setAttribute("tabindex", "0");
     li.focus({ preventScroll: true });
-    li.querySelector(".pt-row").scrollIntoView({ block: "nearest" });
+    rowOf(li).scrollIntoView({ block: "nearest" });
   }
 
   // The selected rows: what was picked last comes first, its editors are shown.
@@ -125,6 +156,7 @@ class TreeView {
     return [this.model.get("selected"), ...(this.model.get("others") ?? [])].filter((id) => id >= 0 && this.rows[id]);
   }
 
+  /** @param {number} id */
   select(id) {
     this.focus(id);
     this.anchor = id;
@@ -132,6 +164,7 @@ class TreeView {
     this.send(alone ? [] : [id]);
   }
 
+  /** @param {number} id */
   add(id) {
     this.focus(id);
     this.anchor = id;
@@ -139,6 +172,7 @@ class TreeView {
     this.send(picked.includes(id) ? picked.filter((other) => other !== id) : [id, ...picked]);
   }
 
+  /** @param {number} id */
   extend(id) {
     const shown = this.visible().map((row) => row.id);
     this.anchor = shown.includes(this.anchor) ? this.anchor : this.current;
@@ -147,29 +181,35 @@ class TreeView {
     this.send([id, ...shown.slice(from, to + 1).filter((other) => other !== id)]);
   }
 
+  /** @param {number[]} picked */
   send([id = -1, ...others]) {
     this.model.send({ type: "select", what: "node", id, others });
   }
 
+  /**
+   * @param {string} field
+   * @param {Value} value
+   */
   edit(field, value) {
     const paths = this.picked().map((id) => this.rows[id].path);
     if (paths.length) this.model.send({ type: "edit", paths, field, value });
   }
 
+  /** @param {MouseEvent} event */
   click(event) {
-    const li = event.target.closest("[role=treeitem]");
-    if (!li) return;
-    const id = Number(li.dataset.id);
-    if (event.target.classList.contains("pt-twist")) this.toggle(id);
+    const target = elementOf(event);
+    const id = idAt(target);
+    if (id < 0) return;
+    if (target.classList.contains("pt-twist")) this.toggle(id);
     else if (event.shiftKey) this.extend(id);
     else if (event.ctrlKey || event.metaKey) this.add(id);
     else this.select(id);
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const li = event.target.closest("[role=treeitem]");
-    if (!li || event.altKey) return;
-    const id = Number(li.dataset.id);
+    const id = idAt(elementOf(event));
+    if (id < 0 || event.altKey) return;
     if (event.ctrlKey || event.metaKey) {
       if (event.key !== " ") return;
       this.add(id);
@@ -177,8 +217,8 @@ class TreeView {
     }
     const shown = this.visible().map((row) => row.id);
     const at = shown.indexOf(id);
-    const kids = this.children.get(id);
-    const next = { ArrowDown: shown[at + 1], ArrowUp: shown[at - 1] }[event.key];
+    const kids = this.children[id];
+    const next = event.key === "ArrowDown" ? shown[at + 1] : event.key === "ArrowUp" ? shown[at - 1] : undefined;
     if (event.shiftKey && next !== undefined) {
       this.extend(next);
       return taken(event);
@@ -187,10 +227,16 @@ class TreeView {
       case "ArrowDown": this.focus(shown[at + 1]); break;
       case "ArrowUp": this.focus(shown[at - 1]); break;
       case "Home": this.focus(shown[0]); break;
-      case "End": this.focus(shown.at(-1)); break;
-      case "ArrowRight": this.open.has(id) ? this.focus(kids[0]) : this.toggle(id, true); break;
-      case "ArrowLeft": this.open.has(id) && kids.length ? this.toggle(id, false) : this.focus(this.rows[id].parent); break;
-      case "*": this.children.get(this.rows[id].parent)?.forEach((kid) => this.toggle(kid, true)); break;
+      case "End": this.focus(shown[shown.length - 1]); break;
+      case "ArrowRight":
+        if (this.open.has(id)) this.focus(kids[0]);
+        else this.toggle(id, true);
+        break;
+      case "ArrowLeft":
+        if (this.open.has(id) && kids.length) this.toggle(id, false);
+        else this.focus(this.rows[id].parent);
+        break;
+      case "*": this.children[this.rows[id].parent]?.forEach((kid) => this.toggle(kid, true)); break;
       case " ": this.select(id); break;
       case "Enter": case "F2": if (this.model.get("selected") === id) this.inspector.focus(); else { this.editNext = true; this.select(id); } break;
       case "Escape": this.send([]); break;
@@ -199,6 +245,11 @@ class TreeView {
     taken(event);
   }
 
+  /**
+   * @param {string} letter
+   * @param {number[]} shown ids
+   * @param {number} at
+   */
   typeAhead(letter, shown, at) {
     if (letter.length !== 1 || !/\S/.test(letter)) return false;
     const order = [...shown.slice(at + 1), ...shown.slice(0, at + 1)];
@@ -207,9 +258,13 @@ class TreeView {
     return true;
   }
 
-  // Show only the rows whose path contains the text, and what leads to them.
+  /**
+   * Show only the rows whose path contains the text, and what leads to them.
+   * @param {string} text
+   */
   find(text) {
     const query = text.trim().toLowerCase();
+    /** @type {Set<number>} */
     const keep = new Set();
     if (query) {
       for (const row of this.rows) {
@@ -224,6 +279,7 @@ class TreeView {
   mark(move = true) {
     const selected = this.model.get("selected");
     if (move && selected >= 0) {
+      /** @type {number[]} */
       const above = [];
       for (let id = this.rows[selected]?.parent ?? -1; id >= 0; id = this.rows[id].parent) above.unshift(id);
       above.forEach((id) => this.toggle(id, true));
@@ -231,13 +287,13 @@ class TreeView {
     const picked = new Set(this.picked());
     this.items.forEach((li, id) => li.setAttribute("aria-selected", String(picked.has(id))));
     const li = this.items.get(selected);
-    if (li && move) scrollWithin(this.list, li.querySelector(".pt-row"));
+    if (li && move) scrollWithin(this.list, rowOf(li));
     this.inspect();
     probe("tree", { selected, picked: [...picked] });
   }
 
   inspect() {
-    if (this.rows) this.inspector.show(this.picked().map((id) => this.rows[id]), this.model.get("editors"));
+    if (this.rows.length) this.inspector.show(this.picked().map((id) => this.rows[id]), this.model.get("editors"));
   }
 
   editors() {
@@ -253,19 +309,41 @@ class TreeView {
   }
 }
 
-// scrollIntoView would move the notebook as well.
+/**
+ * The line of an item, without its children.
+ * @param {HTMLElement} item
+ */
+function rowOf(item) {
+  return /** @type {HTMLElement} */ (item.querySelector(".pt-row"));
+}
+
+/**
+ * Id of the row in which an element lies, or -1.
+ * @param {HTMLElement} element
+ */
+function idAt(element) {
+  const item = element.closest("[role=treeitem]");
+  return item instanceof HTMLElement ? Number(item.dataset.id) : -1;
+}
+
+/**
+ * scrollIntoView would move the notebook as well.
+ * @param {HTMLElement} box
+ * @param {HTMLElement} node
+ */
 function scrollWithin(box, node) {
   const [outer, inner] = [box.getBoundingClientRect(), node.getBoundingClientRect()];
   if (inner.top < outer.top) box.scrollTop -= outer.top - inner.top;
   else if (inner.bottom > outer.bottom) box.scrollTop += inner.bottom - outer.bottom;
 }
 
+/** @param {RenderProps<TreeTraits>} props */
 function render({ model, el }) {
   prepare(el, "tree");
   const view = new TreeView(model, el);
   const unwatch = watch(model, {
     rows: () => view.load(),
-    shares: () => view.rows && view.build(),
+    shares: () => { if (view.rows.length) view.build(); },
     selected: () => view.mark(),
     others: () => view.mark(),
     editors: () => view.editors(),

@@ -1,0 +1,109 @@
+"""Switches that nobody decided: both ways are simulated, and the band holds them all.
+
+Where the user names no framework, its kernels and runtime are a guess.  A
+framework that is named decides all of them by its documented defaults, and a
+word of the plan decides its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from proteus.errors import ProteusError
+from proteus.model.graph import OpKind
+from proteus.result.windows import windows
+from proteus.strategy.tree import StrategyTree
+
+if TYPE_CHECKING:
+    from proteus.result.result import Result
+
+#: a switch that is worth less of the step is not told, and does not widen the band
+LEAST_WORTH = 0.05
+#: elementwise ops as operators of their own, as eager frameworks run them
+_UNFUSED: dict[str, Any] = {
+    "norm": "native", "fused_rope": False, "fused_bias_activation": False, "fused_dropout_add": False,
+    "fused_cross_entropy": False, "fused_permute": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A switch and what its other way would make of the step.
+
+    Parameters
+    ----------
+    name
+        What is open, for people.
+    other
+        The way that was not taken.
+    step_time_s
+        Of the step that way [s].
+    """
+
+    name: str
+    other: str
+    step_time_s: float
+
+    def worth(self, step_time_s: float) -> float:
+        """The logarithm of the step time that way over `step_time_s`."""
+        return math.log(self.step_time_s / step_time_s)
+
+
+def open_switches(result: Result) -> tuple[Switch, ...]:
+    """The switches that neither plan nor framework decides and that are worth telling, the dearest first.
+
+    >>> import proteus as pt
+    >>> tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=8, global_batch=64)
+    >>> cluster = pt.clusters.load("dgx-a100")
+    >>> [switch.name for switch in open_switches(pt.simulate(tree.change(framework="megatron-core"), cluster))]
+    []
+    >>> "fusions" in [switch.name for switch in open_switches(pt.simulate(tree, cluster))]
+    True
+    """
+    if result.plan["framework"].who == "you" or result.tree.plan is None or not result.step_time_s:
+        return ()
+    from proteus.compiler.compile import compile_tree  # these load numba, which takes a while
+    from proteus.htae.engine import play
+
+    found = []
+    for name, other, tree in _alternatives(result):
+        try:
+            graph = compile_tree(tree, result.cluster, calibration=result.graph.calibration)
+        except ProteusError:
+            continue  # the other way does not exist here
+        step_s = windows(graph, play(graph.tasks)).step_time_s
+        switch = Switch(name=name, other=other, step_time_s=step_s)
+        if abs(switch.worth(result.step_time_s)) >= LEAST_WORTH:
+            found.append(switch)
+    return tuple(sorted(found, key=lambda switch: -abs(switch.worth(result.step_time_s))))
+
+
+def _alternatives(result: Result) -> Iterator[tuple[str, str, StrategyTree]]:
+    """(what is open, the other way, the tree that way)."""
+    plan, tree = result.plan, result.tree
+    framework, kinds = tree.training.framework, {op.kind for block in tree.model.blocks for op in block.ops}
+
+    def is_open(name: str) -> bool:
+        return plan[name].who != "you"
+
+    if is_open("attention") and OpKind.ATTENTION in kinds:
+        other = "cudnn" if framework.attention == "flash2" else "flash2"
+        yield "attention kernel", other, tree.in_framework(framework.but(attention=other))
+    yield "fusions", "elementwise ops are not fused", tree.in_framework(framework.but(**_UNFUSED))
+    if is_open("cuda_graphs"):
+        graphed = framework.but(launch_s=0.0, op_s=0.0, expert_s=0.0)
+        yield "CUDA graphs", "the step is captured", tree.in_framework(graphed)
+    if is_open("overlap_gradients") and max(plan.value("dp"), plan.value("cp")) > 1:
+        flipped = not tree.training.overlap_gradients
+        what = "gradients are reduced beside the backward" if flipped else "gradients are reduced after the backward"
+        yield "overlap of gradients", what, tree.change(overlap_gradients=flipped)
+    if is_open("overlap_tensor") and plan.value("tp") > 1 and plan.value("sequence_parallel"):
+        flipped_to = "none" if framework.overlaps_tensor != "none" else "all"
+        yield "tensor overlap", flipped_to, tree.in_framework(framework.but(overlaps_tensor=flipped_to))
+    if OpKind.DISPATCH in kinds and plan.value("ep") > 1:
+        merges = not framework.merges_tokens
+        what = "tokens travel once per device" if merges else "tokens travel once per expert"
+        yield "expert dispatch", what, tree.in_framework(framework.but(merges_tokens=merges))

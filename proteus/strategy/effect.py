@@ -1,0 +1,168 @@
+"""What a config does to an op: two configs with equal effects compile alike.
+
+A config may say what an op cannot follow: a dim that it does not have, an axis
+that another dim takes first, memory of parameters where there are none.
+:func:`ineffective` finds what a node is told in vain, so that it can be
+refused instead of standing there without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from proteus.model.graph import Block, Op, Operand, OpKind, Role
+from proteus.strategy.config import Memory, NodeConfig
+from proteus.strategy.select import match_block
+
+if TYPE_CHECKING:
+    from proteus.strategy.tree import BlockRun, StrategyTree
+
+#: words that say what holds where nothing is said
+_PLAIN = (None, False, "none", "all_gather")
+#: tensor roles that an op has where it has parameters
+_OF_PARAMETERS = ("parameter", "gradient", "optimizer")
+
+
+def cut_of(block: Block, op: Op, config: NodeConfig) -> dict[str, str]:
+    """Mesh axis → dim that it cuts: of several dims that name an axis the first that the op has."""
+    cut: dict[str, str] = {}
+    for dim, axes in (config.partition or {}).items():
+        if dim in op.dims and op.dims[dim].role is not Role.INDIVISIBLE and dim not in block.derived_of(op):
+            for axis in axes:
+                cut.setdefault(axis, dim)
+    return cut
+
+
+def effect(block: Block, op: Op, config: NodeConfig) -> tuple[Any, ...]:
+    """What a config does to an op, as a value to compare."""
+    cut = cut_of(block, op, config)
+    parameters = [operand for operand in op.inputs if block.tensors[operand.tensor].kind == "parameter"]
+    memory: Mapping[Any, Memory] = config.memory or {}
+    kept = {
+        role: (_axes_kept(parameters, cut, memory[role]), memory[role].offload)
+        for role in _OF_PARAMETERS
+        if parameters and role in memory
+    }
+    offloads = bool(op.saves) and "activation" in memory and memory["activation"].offload
+    recompute = config.recompute == "full" or (config.recompute == "selective" and op.selective)
+    # nothing flows in along the data where a dim of the op is said to stay whole
+    is_left_whole = any(dim in op.dims and axes == () for dim, axes in (config.partition or {}).items())
+    goes_round = op.kind is OpKind.ATTENTION and "seq" in cut.values() and config.exchange == "ring"
+    frozen = _frozen(op, bool(parameters), config)
+    said = {role: value for role, value in kept.items() if value != ((), False)}
+    flags = (offloads, recompute, is_left_whole, goes_round, frozen)
+    return tuple(sorted(cut.items())), tuple(sorted(said.items())), flags
+
+
+def _axes_kept(parameters: list[Operand], cut: Mapping[str, str], memory: Memory) -> tuple[str, ...]:
+    """Those axes of a memory config that do not cut every parameter anyway."""
+    return tuple(
+        sorted(axis for axis in memory.axes if any(cut.get(axis) not in operand.dims for operand in parameters))
+    )
+
+
+def _frozen(op: Op, has_parameters: bool, config: NodeConfig) -> object:
+    if not has_parameters or not config.frozen:
+        return False
+    return config.frozen if op.kind is OpKind.LINEAR else True
+
+
+def ineffective(before: StrategyTree, after: StrategyTree, selector: str, said: NodeConfig) -> Iterator[str]:
+    """The words of `said` that change what the ops below `selector` are told, and nothing that they do."""
+    for word, without in _left_out(said):
+        other = before.told(selector, without)
+        if _differs(after, other, told_of(word)) and (
+            not _differs(after, other, effect) or _axis_in_vain(after, selector, word, said)
+        ):
+            yield word
+
+
+def _axis_in_vain(tree: StrategyTree, selector: str, word: str, said: NodeConfig) -> bool:
+    """Whether a partition names an axis that cuts its dim in no op below `selector`."""
+    name, _, dim = word.partition(".")
+    if name != "partition":
+        return False
+    left = set((said.partition or {})[dim])
+    for run in tree.runs():
+        where = match_block(selector, run.block)
+        for op in run.block.ops if where else ():
+            if where is not None and where.covers_op(op.name):
+                left -= {axis for axis, by in cut_of(run.block, op, run.configs[op.name]).items() if by == dim}
+    return bool(left)
+
+
+def _left_out(said: NodeConfig) -> Iterator[tuple[str, NodeConfig]]:
+    """(word, the config without it) for every word of a config."""
+    for dim in said.partition or {}:
+        rest = {d: axes for d, axes in (said.partition or {}).items() if d != dim}
+        yield f"partition.{dim}", replace(said, partition=rest or None)
+    for role in said.memory or {}:
+        kept = {r: memory for r, memory in (said.memory or {}).items() if r != role}
+        yield f"memory.{role}", replace(said, memory=kept or None)
+    for name in ("recompute", "exchange", "frozen"):
+        if getattr(said, name) is not None:
+            yield name, replace(said, **{name: None})
+
+
+def told_of(word: str) -> Callable[[Block, Op, NodeConfig], Any]:
+    """What an op is told in one word."""
+    name, _, key = word.partition(".")
+
+    def told(block: Block, op: Op, config: NodeConfig) -> Any:
+        value = getattr(config, name)
+        if not key:
+            return None if value in _PLAIN else value
+        found = (value or {}).get(key)
+        # a dim that is said to stay whole is told nothing new where no axis cuts it
+        return (found or None if key in op.dims else None) if name == "partition" else found
+
+    return told
+
+
+def _differs(one: StrategyTree, other: StrategyTree, what: Callable[[Block, Op, NodeConfig], Any]) -> bool:
+    """Whether `what` is not the same for some op of some copy of a block."""
+    there: dict[str, list[BlockRun]] = {}
+    for run in other.runs():
+        there.setdefault(run.block.name, []).append(run)
+    for run in one.runs():
+        for peer in there[run.block.name]:
+            shares = run.copies.start < peer.copies.stop and peer.copies.start < run.copies.stop
+            if not shares or run.configs is peer.configs:
+                continue
+            for op in run.block.ops:
+                if what(run.block, op, run.configs[op.name]) != what(peer.block, op, peer.configs[op.name]):
+                    return True
+    return False
+
+
+def why_not(tree: StrategyTree, selector: str, word: str, said: NodeConfig) -> str:
+    """Why a word changes nothing, with what to do."""
+    name, _, key = word.partition(".")
+    if name == "partition":
+        for run in tree.runs():
+            for op in run.block.ops:
+                config = run.configs[op.name]
+                if key not in op.dims or (config.partition or {}).get(key) != (said.partition or {})[key]:
+                    continue
+                cut = cut_of(run.block, op, config)
+                taken = [(axis, cut[axis]) for axis in (said.partition or {})[key] if cut.get(axis) not in (None, key)]
+                if taken:
+                    axis, dim = taken[0]
+                    return (
+                        f"axis {axis!r} cuts {dim} of {op.name} already, and cuts one dim of an op; "
+                        f"set {dim} to () in the same call"
+                    )
+        return f"no op here follows {key}: it has no such dim, or one that follows others"
+    if name == "memory":
+        return (
+            "no op here saves an activation"
+            if key == "activation"
+            else "no op here has a parameter that the axes do not shard already"
+        )
+    return {
+        "recompute": "selective recomputes the core of attention, and there is none here",
+        "exchange": "no attention here has its sequence cut by context parallelism",
+        "frozen": "no op here has a parameter",
+    }[name]

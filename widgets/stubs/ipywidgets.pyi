@@ -1,0 +1,36 @@
+"""Types of what is used of ipywidgets, which ships none."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import traitlets as t
+
+class Widget(t.HasTraits):
+    def __init__(self, **traits: Any) -> None: ...
+    def on_msg(self, callback: Callable[[Any, dict[str, Any], list[memoryview]], None], remove: bool = ...) -> None: ...
+    def send(self, content: dict[str, Any], buffers: Sequence[bytes | memoryview] | None = ...) -> None: ...
+    def hold_sync(self) -> AbstractContextManager[None]: ...
+
+class Layout(Widget):
+    display: t.Unicode[str | None, str | None]
+    flex: t.Unicode[str | None, str | None]
+    overflow: t.Unicode[str | None, str | None]
+    width: t.Unicode[str | None, str | None]
+    def __init__(self, **traits: str) -> None: ...
+
+class DOMWidget(Widget):
+    layout: t.Instance[Layout]
+    def add_class(self, class_name: str) -> DOMWidget: ...
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]: ...
+
+class Box(DOMWidget):
+    children: t.Any
+    def __init__(self, children: Sequence[Widget] = ..., **traits: Any) -> None: ...
+
+class VBox(Box): ...
+
+class Label(DOMWidget):
+    def __init__(self, value: str | None = ..., **traits: Any) -> None: ...
+
+def jslink(attr1: tuple[Widget, str], attr2: tuple[Widget, str]) -> Widget: ...
