@@ -8,7 +8,7 @@ tree that remembers the one before (:meth:`StrategyTree.undo`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -655,15 +655,31 @@ class StrategyTree:
             )
         return self._again(origin.plan.changed(**changes), origin.num_devices)
 
-    def _again(self, plan: Plan, num_devices: int | None) -> StrategyTree:
-        """The tree of another plan, with the edits made on this one."""
+    def with_edits(self, edits: Iterable[tuple[str, NodeConfig | None]]) -> StrategyTree:
+        """The tree of the same plan with `edits`, in their order, in place of its own; see :attr:`edits`.
+
+        Raises
+        ------
+        StrategyError
+            An edit that does not fit, or a tree that was built by hand.
+        """
+        origin = self._state.origin
+        if origin is None:
+            raise StrategyError("this tree was built by hand, so nothing tells its edits apart; use set() and unset()")
+        return self._again(origin.plan, origin.num_devices, tuple(edits))
+
+    def _again(
+        self, plan: Plan, num_devices: int | None, edits: tuple[tuple[str, NodeConfig | None], ...] | None = None
+    ) -> StrategyTree:
+        """The tree of another plan, with the edits made on this one unless others are given."""
         origin = self._state.origin
         assert origin is not None
         new = _carried_out(origin.model, plan, self, num_devices)
         if self.schedule.grid is not None:
             new = new._with(schedule=replace(new.schedule, grid=self.schedule.grid))
-        for selector, config in origin.edits:
-            new = new._edited(selector, config)
+        with context("an edit does not fit"):
+            for selector, config in origin.edits if edits is None else edits:
+                new = new._edited(selector, config)
         return _undoing(new, self)
 
     def _edited(self, selector: str, config: NodeConfig | None) -> StrategyTree:
@@ -677,14 +693,21 @@ class StrategyTree:
 
     @takes(StrategyError, num_devices=Whole(least=1))
     def on_devices(self, num_devices: int) -> StrategyTree:
-        """The tree with ``dp="fill"`` filling that many devices; itself where dp is a number."""
+        """The tree on a cluster of that many devices, which ``dp="fill"`` fills, now or after a later change."""
         origin = self._state.origin
-        if origin is None or origin.plan.dp != FILL or origin.plan.num_devices is not None:
+        if origin is None or num_devices == origin.num_devices:
             return self
-        if num_devices == origin.num_devices:
-            return self
-        new = self._again(origin.plan, num_devices)
-        return StrategyTree(new.model, _state=new._state, _previous=self._previous)
+        if origin.plan.dp == FILL and origin.plan.num_devices is None:
+            new = self._again(origin.plan, num_devices)
+            return StrategyTree(new.model, _state=new._state, _previous=self._previous)
+        state = replace(self._state, origin=replace(origin, num_devices=num_devices))
+        same = StrategyTree(self.model, _state=state, _previous=self._previous)
+        same._runs, same._rows = self._runs, self._rows
+        return same
+
+    def without_history(self) -> StrategyTree:
+        """The same tree with nothing to undo and nothing that was found out about it; for those who keep many."""
+        return StrategyTree(self.model, _state=self._state)
 
     def noting(self, note: str) -> StrategyTree:
         """The same tree with one more line among its notes."""

@@ -117,8 +117,19 @@ def _plain_node(config: NodeConfig) -> dict[str, Any]:
     return row
 
 
-def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") -> StrategyTree:
+def from_yaml(
+    text: str, *, model: Model | None = None, source: str = "tree", beside: Sequence[str] = ()
+) -> StrategyTree:
     """The tree that YAML text describes.
+
+    Parameters
+    ----------
+    model
+        Needed when the text names a model that is not in the zoo.
+    source
+        Name of the file, for error messages.
+    beside
+        Fields that stand beside those of the tree, for another reader.
 
     Raises
     ------
@@ -141,7 +152,7 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
         raise InputError(f"{source}: not YAML that can be read: {error}") from None
     reader = _Reader(source, lines)
     top = reader.mapping(document, ())
-    reader.only(top, _TOP, ())
+    reader.only(top, (*_TOP, *beside), ())
     if model is None:
         name, seq = reader.text(top.get("model"), ("model",)), reader.optional_int(top, "seq", ())
         with context(reader.where(("model",))):
