@@ -8,11 +8,11 @@ from typing import Any
 
 import anywidget
 import traitlets as t
+from proteus.strategy.fields import Whole
 
 import proteus as pt
 from proteus import frameworks
 from proteus.hardware import gpus
-from proteus.strategy.fields import Whole
 from proteus_widgets.assets import module, style
 from proteus_widgets.fields import BY_NAME, DEGREES, FIELDS, Field, is_typed, shown
 from proteus_widgets.options import current, label

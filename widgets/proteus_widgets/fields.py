@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from proteus.strategy import StrategyTree
 from proteus.strategy.fields import Choice, Kind, Names, Real, Switch, Whole, Wholes
+
+from proteus.strategy import StrategyTree
 from proteus.strategy.plan import GROUPS, WHO, FrameworkKind, specs
 
 #: fields that are shown at once; the others are one click away
