@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "proteus"
 
 ORDER = (
-    "errors", "arguments", "callable_module", "progress", "units", "identity", "yaml_nodes", "files", "mesh", "placement",
+    "errors", "arguments", "callable_module", "progress", "units", "identity", "yaml_nodes", "files",
+    "mesh", "placement",
     "model", "hardware", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip

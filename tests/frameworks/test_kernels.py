@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proteus.cluster import gpus
+from proteus.hardware import gpus
 from proteus.frameworks import kernels
 from proteus.frameworks.framework import KEEPS_SCORES, KINDS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proteus.cluster import gpus
+from proteus.hardware import gpus
 from proteus.costs import precision as precisions
 from proteus.errors import StrategyError
 from proteus.frameworks import Framework

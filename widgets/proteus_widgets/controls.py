@@ -8,7 +8,7 @@ from typing import Any
 
 import anywidget
 import traitlets as t
-from proteus.strategy.fields import Whole
+from proteus.arguments import Whole
 
 import proteus as pt
 from proteus import frameworks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from proteus.strategy.fields import Choice, Kind, Names, Real, Switch, Whole, Wholes
+from proteus.arguments import Choice, Kind, Names, Real, Switch, Whole, Wholes
 
 from proteus.strategy import StrategyTree
 from proteus.strategy.plan import GROUPS, WHO, FrameworkKind, specs

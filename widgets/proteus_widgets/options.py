@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from proteus.strategy.fields import Choice, Switch, Whole
+from proteus.arguments import Choice, Switch, Whole
 
 from proteus.errors import ProteusError, StrategyError, unknown
 from proteus.strategy import StrategyTree
