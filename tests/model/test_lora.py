@@ -91,15 +91,14 @@ def test_a_resized_model_keeps_its_adapters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("settings", "says"),
     [
         ({"rank": 0}, "at least 1"),
         ({"rank": 8, "dropout": 1.0}, "below 1"),
-        ({"rank": 8, "base": "nf5"}, "nearest: nf4"),
         ({"rank": 8, "targets": ("attention.qvk",)}, "attention.qkv"),
         ({"rank": 8, "targets": ("head",)}, "product for an adapter"),
     ],
 )
-def test_what_cannot_be_is_told(fields: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_is_told(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        with_lora(LLAMA, Lora(**fields))
+        with_lora(LLAMA, Lora(**settings))
