@@ -38,7 +38,7 @@ ANY_OF = {
     "micro_batch": [1, 2],
     "precision": ["bf16", "fp16", "fp32"],
     "optimizer": ["adam", "sgd"],
-    "profile": ["megatron", "torch-eager", "deepspeed"],
+    "framework": ["megatron-core", "ddp", "deepspeed"],
     "offload": [(), (), ("optimizer",), ("parameter", "activation")],
     "overlap_gradients": [True, False],
     "overlap_steps": [False, True],

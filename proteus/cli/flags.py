@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from proteus.strategy.fields import Kind, Switch
+from proteus.arguments import Kind, Switch
 from proteus.strategy.plan import GROUPS, flag_of, specs
 
 

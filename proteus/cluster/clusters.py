@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from proteus.arguments import A, Either, FilePath, Maybe, Text, Whole, takes
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.host import Host, build
@@ -42,6 +43,9 @@ def names() -> tuple[str, ...]:
     return tuple(_presets())
 
 
+@takes(
+    TopologyError, name=Text("the name of a preset"), nodes=Maybe(Whole(least=1)), gpu=Maybe(Either(A(Gpu), FilePath()))
+)
 def load(
     name: str,
     nodes: int | None = None,

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from proteus.arguments import Maybe, Text, Whole, takes
 from proteus.errors import ModelError, unknown
 from proteus.identity import Same
 from proteus.model.convnet import convnet
@@ -153,6 +154,7 @@ def _find(name: str) -> tuple[str, str, Mapping[str, Any]]:
     return known[key], *_entries()[known[key]]
 
 
+@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(least=1)))
 def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     """A model of the zoo.
 

@@ -37,6 +37,15 @@ def test_an_impossible_change_leaves_everything_and_says_why(session: Session) -
     assert session.error == ""
 
 
+def test_a_gpu_that_the_hosts_do_not_take_is_an_error_and_nothing_else(small_tree: pt.StrategyTree) -> None:
+    session = Session(small_tree, pt.clusters.load("dgx-a100"))
+    before = session.outcome
+    session.request_gpu("l40s")
+    assert "joined by NVSwitch; l40s has neither NVLink nor xGMI" in session.error and session.outcome is before
+    session.request_gpu("a800")
+    assert session.error == "" and session.cluster.gpu().name == "a800-80gb"
+
+
 def test_more_devices_than_there_are(session: Session) -> None:
     assert not session.change(dp=16)
     assert session.error == "needs 64 GPUs, the cluster has 8"

@@ -11,8 +11,8 @@ import traitlets as t
 
 import proteus as pt
 from proteus import frameworks
+from proteus.arguments import Whole
 from proteus.hardware import gpus
-from proteus.strategy.fields import Whole
 from proteus_widgets.assets import module, style
 from proteus_widgets.fields import BY_NAME, FIELDS, Field, is_typed, origin, shown
 from proteus_widgets.options import current, label

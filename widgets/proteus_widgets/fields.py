@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from proteus.arguments import Choice, Kind, Names, Real, Switch, Whole, Wholes
 from proteus.strategy import StrategyTree
-from proteus.strategy.fields import Choice, Kind, Names, Real, Switch, Whole, Wholes
 from proteus.strategy.plan import GROUPS, FrameworkKind, specs
 
 #: fields that are shown at once; the others are one click away

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from proteus.arguments import Choice, Switch, Whole
 from proteus.errors import ProteusError, StrategyError, unknown
 from proteus.strategy import StrategyTree
 from proteus.strategy.degrees import num_experts, possible_tensor_degrees
-from proteus.strategy.fields import Choice, Switch, Whole
 from proteus_widgets.changes import changed, check_fits
 from proteus_widgets.fields import BY_NAME, DEGREES, Field, is_word, said, shown
 from proteus_widgets.moment import Moment
