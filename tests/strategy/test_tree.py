@@ -5,7 +5,7 @@ import pytest
 import proteus as pt
 from proteus.errors import StrategyError
 from proteus.mesh import Mesh
-from proteus.strategy import Memory, Stage, StrategyTree
+from proteus.strategy import Memory, NodeConfig, Stage, StrategyTree
 
 
 @pytest.fixture

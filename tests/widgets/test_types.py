@@ -41,7 +41,7 @@ TRAITS: dict[str, type[anywidget.AnyWidget]] = {
 
 def fields(interface: str) -> dict[str, bool]:
     """Names of an interface's fields, and whether each is always there."""
-    body = re.search(rf"^export interface {interface} \{{\n(.*?)^\}}", TYPES, re.MULTILINE | re.DOTALL)
+    body = re.search(rf"^export interface {interface}(?:<[^>]*>)? \{{\n(.*?)^\}}", TYPES, re.MULTILINE | re.DOTALL)
     assert body, interface
     return {name: not optional for name, optional in re.findall(r"^  (\w+)(\??):", body[1], re.MULTILINE)}
 
