@@ -7,9 +7,9 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from proteus import frameworks
-from proteus.hardware import gpus
 from proteus.errors import InputError
 from proteus.frameworks.framework import GROUPS, KINDS, PLAN_FIELDS
+from proteus.hardware import gpus
 from proteus.units import MiB
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proteus.hardware import gpus
 from proteus.frameworks import kernels
 from proteus.frameworks.framework import KEEPS_SCORES, KINDS
+from proteus.hardware import gpus
 
 
 def runs(kernel: str, gpu: str) -> bool:

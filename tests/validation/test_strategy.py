@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from proteus.hardware import gpus
 from proteus.costs import precision as precisions
 from proteus.errors import StrategyError
 from proteus.frameworks import Framework
+from proteus.hardware import gpus
 from proteus.validation.frameworks import framework_of
 from proteus.validation.runs import parse_runs
 from proteus.validation.strategy import equal_modules, filled_stages, layers_per_stage, light_last_stage, recipe_of

@@ -35,7 +35,8 @@ def test_values_in_words() -> None:
     assert [shown(tree, name) for name in ("dp", "zero", "sequence_parallel", "recompute", "etp")] == [
         "fill (8)", "1 · optimizer", "off", "none", "not set",
     ]  # fmt: skip
-    assert (origin(tree, "zero"), origin(tree, "precision")) == ("you", "default")
+    said = [origin(tree, name) for name in ("zero", "precision", "schedule", "seq")]
+    assert said == ["you said so", "default", "default of megatron-core", "as the model has it"]
 
 
 def test_differences_name_what_was_said_and_what_follows_of_the_batch() -> None:

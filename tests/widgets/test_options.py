@@ -53,9 +53,9 @@ def test_data_parallelism_may_fill_what_is_left() -> None:
 
 
 def test_saying_nothing_is_an_entry_that_tells_what_holds_then() -> None:
-    assert options("schedule")[None].label == "1f1b (megatron-core)"
+    assert options("schedule")[None].label == "1f1b (default)"
     assert options("precision")[None].label == "bf16 (default)"
-    assert options("attention", framework="torchtitan")[None].label.endswith("(torchtitan)")
+    assert options("attention", framework="torchtitan")[None].label == "flash2 (default)"
     at = Moment(tree=by_hand(), cluster=pt.clusters.load("dgx-a100"))
     assert None not in options("schedule", at=at) and "by hand" in options("dp", at=at)[1].reason
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import anywidget
 import traitlets as t
-from proteus.arguments import Whole
 
 import proteus as pt
 from proteus import frameworks
+from proteus.arguments import Whole
 from proteus.hardware import gpus
 from proteus_widgets.assets import module, style
-from proteus_widgets.fields import BY_NAME, DEGREES, FIELDS, Field, is_typed, shown
+from proteus_widgets.fields import BY_NAME, FIELDS, Field, is_typed, origin, shown
 from proteus_widgets.options import current, label
 from proteus_widgets.session import Session
 
@@ -96,11 +96,12 @@ class Controls(anywidget.AnyWidget):
         ]
 
     def _field(self, field: Field) -> dict[str, Any]:
-        shape: dict[str, Any] = {"name": field.name, "label": field.label, "group": field.group, "tip": field.help}
+        shape: dict[str, Any] = {"name": field.name, "label": field.label, "group": field.group}
         shape |= {"value": current(field, self._session.moment), "first": field.first}
+        tree = self._session.tree
+        shape["tip"] = f"{field.help}\nnow {shown(tree, field.name)}: {origin(tree, field.name)}"
         if field.form == "menu":
             return shape | self._menu(field, shape["value"])
-        tree = self._session.tree
         shape |= {"input": field.form, "default": shown(tree, field.name)}
         if is_typed(field):
             known = frameworks.names() if field.name == "framework" else ()
@@ -115,7 +116,7 @@ class Controls(anywidget.AnyWidget):
         options = [now if option["value"] == value else option for option in known]
         if now not in options:
             options.insert(0, now)
-        return {"options": options, "narrow": field.name in DEGREES}
+        return {"options": options, "narrow": field.plain_default and field.name != "dp"}
 
     def _price_field(self) -> dict[str, Any]:
         return {

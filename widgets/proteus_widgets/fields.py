@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from proteus.arguments import Choice, Kind, Names, Real, Switch, Whole, Wholes
-
 from proteus.strategy import StrategyTree
-from proteus.strategy.plan import GROUPS, WHO, FrameworkKind, specs
+from proteus.strategy.plan import GROUPS, FrameworkKind, specs
 
 #: fields that are shown at once; the others are one click away
 FIRST = (
@@ -146,9 +145,11 @@ def is_word(field: Field, value: Any) -> bool:
 
 
 def origin(tree: StrategyTree, name: str) -> str:
-    """Whose word a field is, where it is not the user's."""
+    """Whose word a field is, for people."""
     decision = tree.decided[name]
-    return {"proteus": "default", "framework": tree.training.framework.name}.get(decision.who, WHO[decision.who])
+    if decision.who == "framework":
+        return f"default of {tree.training.framework.name}"
+    return {"you": "you said so", "model": "as the model has it", "proteus": "default"}[decision.who]
 
 
 #: what a change of other fields may change, and people must see

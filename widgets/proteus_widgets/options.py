@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from proteus.arguments import Choice, Switch, Whole
-
 from proteus.errors import ProteusError, StrategyError, unknown
 from proteus.strategy import StrategyTree
 from proteus.strategy.degrees import num_experts, possible_tensor_degrees
 from proteus_widgets.changes import changed, check_fits
-from proteus_widgets.fields import BY_NAME, DEGREES, Field, is_word, origin, said, shown
+from proteus_widgets.fields import BY_NAME, DEGREES, Field, is_word, said, shown
 from proteus_widgets.moment import Moment
 
 #: of a long list, those nearest to powers of two are enough for a menu
@@ -137,7 +136,7 @@ def possible(name: str, moment: Moment) -> tuple[Option, ...]:
 def label(field: Field, value: Any, tree: StrategyTree) -> str:
     """How a menu names a value of a field, `tree` being what it leads to."""
     if value is None:
-        return f"{shown(tree, field.name)} ({origin(tree, field.name)})"
+        return f"{shown(tree, field.name)} (default)"
     return shown(tree, field.name) if is_word(field, value) else field.text(value)
 
 
