@@ -141,6 +141,8 @@ def test_no_framework_is_known_by_name(path: Path) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
             word = node.value.partition(",")[0].partition("@")[0].strip().lower()
-            assert word not in (*names(), "megatron"), f"{ids(path)}:{node.lineno}: {node.value!r}; ask the framework's value instead"
+            assert word not in (*names(), "megatron"), (
+                f"{ids(path)}:{node.lineno}: {node.value!r}; ask the framework's value instead"
+            )
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         assert name.lower().replace("_", "-") not in names(), f"{ids(path)}:{getattr(node, 'lineno', 0)}: {name}"

@@ -197,7 +197,7 @@ def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework
     capacity = min(cluster.gpu(d).memory_bytes for d in (0, cluster.num_devices - 1))
     least, simulated = float("inf"), 0
     for saving in savings(shape):
-        settings = {**shape.settings(), **saving, "precision": precision, "framework": framework}
+        settings = {**shape.settings(), **saving, "precision": precision, "framework": framework.text}
         try:
             tree = StrategyTree(model).parallelize(**settings)
             needed = least_memory(tree, cluster)

@@ -191,7 +191,7 @@ class Training:
     overlap_gradients: bool = True
     overlap_parameters: bool = False
     overlap_steps: bool = False
-    framework: Framework = field(default_factory=frameworks.load)
+    framework: Framework = field(default_factory=lambda: frameworks.load().given(precision="bf16"))
     assumed: tuple[str, ...] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:

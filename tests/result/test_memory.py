@@ -145,5 +145,5 @@ def test_zero_divides_what_it_cuts() -> None:
 
 
 def test_workspaces() -> None:
-    assert workspace_bytes("hopper", "ddp") == 64 * MiB
-    assert workspace_bytes("ampere", "ddp") < workspace_bytes("ampere", "megatron") < 32 * MiB
+    assert workspace_bytes("hopper", has_engine=False) == 64 * MiB
+    assert workspace_bytes("ampere", has_engine=False) < workspace_bytes("ampere", has_engine=True) < 32 * MiB
