@@ -218,7 +218,7 @@ def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework
     for saving in savings(shape):
         settings = {**shape.settings(), **saving, "precision": precision, "overlap_gradients": True}
         if framework is not None:
-            settings["framework"] = framework
+            settings["framework"] = framework if isinstance(framework, str) else framework.text
         try:
             tree = StrategyTree(model).parallelize(**settings)
             needed = least_memory(tree, cluster)
