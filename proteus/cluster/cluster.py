@@ -127,7 +127,6 @@ class Cluster:
         """int64[...]: the number of each device inside its host."""
         return np.asarray(devices, np.int64) % self.devices_per_host
 
-    @takes(TopologyError, device=Either(Whole(least=0), A(np.integer)))
     def gpu(self, device: int = 0) -> Gpu:
         """The GPU of `device`.
 
@@ -178,6 +177,8 @@ class Cluster:
         return colour.astype(np.int64)
 
     def _check_device(self, device: int) -> None:
+        if isinstance(device, bool) or not isinstance(device, int | np.integer):
+            raise TopologyError(f"device={device!r}; devices are whole numbers from 0")
         if not 0 <= device < self.num_devices:
             raise TopologyError(f"{self.name}: there is no device {device}; devices are 0 to {self.num_devices - 1}")
 
