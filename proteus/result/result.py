@@ -286,8 +286,11 @@ class Result:
 
     @property
     def plan(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is: yours, the framework's or Proteus's."""
-        return self.tree.decided
+        """Every field of the plan with its value and whose word it is: yours, the framework's or Proteus's.
+
+        The attention kernel is the one that runs on the cluster's GPUs.
+        """
+        return self.tree.decided.with_values("framework", attention=self.graph.framework.attention)
 
     @property
     def idle_devices(self) -> int:

@@ -407,13 +407,16 @@ def _shown(value: Any) -> str:
 
 
 def decide(plan: Plan, framework: Framework) -> DecidedPlan:
-    """Every field of `plan`: the user's word, else the framework's default, else Proteus's."""
+    """Every field of `plan`: the user's word, else the framework's default, else Proteus's.
+
+    What a model is does not follow from a framework that nobody named.
+    """
     found: dict[str, Decision] = {}
     for name, spec in specs().items():
         value = getattr(plan, name)
         if value is not None:
             found[name] = Decision(value=value, who="you")
-        elif name in framework.defaults:
+        elif name in framework.defaults and (plan.framework is not None or spec.group != "model"):
             default = spec.kind.check(framework.defaults[name])
             found[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
         else:

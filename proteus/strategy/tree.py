@@ -765,11 +765,18 @@ class StrategyTree:
             self._rows = number_rows(self)
         return self._rows
 
-    def to_yaml(self) -> str:
-        """The tree as YAML text; :meth:`from_yaml` reads it back."""
+    def to_yaml(self, *, written_out: bool = False) -> str:
+        """The tree as YAML text; :meth:`from_yaml` reads it back.
+
+        Parameters
+        ----------
+        written_out
+            Write mesh, stages and the configs of all nodes instead of the
+            plan and the edits; what is read back then has no plan.
+        """
         from proteus.strategy.yaml_io import to_yaml
 
-        return to_yaml(self)
+        return to_yaml(self, written_out=written_out)
 
     @staticmethod
     @takes(InputError, text=A(str, "YAML text"), model=Maybe(A(Model)), source=Text())
