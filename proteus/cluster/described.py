@@ -61,12 +61,12 @@ def parse(text: str) -> tuple[int | None, Mapping[str, Any]]:
     said: dict[str, Any] = {}
     for part in parts:
         key, equals, value = (word.strip() for word in part.partition("="))
-        if key not in _FIELDS:
-            raise InputError(f"{text!r}: {unknown('field of hosts', key, _FIELDS)}")
+        if key not in FIELDS:
+            raise InputError(f"{text!r}: {unknown('field of hosts', key, FIELDS)}")
         if not equals or key in said:
             raise InputError(f"{text!r}: write {key}=VALUE once")
         try:
-            said[key] = _FIELDS[key](value)
+            said[key] = FIELDS[key](value)
         except ValueError as error:
             raise InputError(f"{text!r}: {key}={value}; it must be {error}") from None
     if width < 1:
@@ -144,7 +144,7 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
     return read
 
 
-_FIELDS: Mapping[str, Callable[[str], Any]] = {
+FIELDS: Mapping[str, Callable[[str], Any]] = {
     "network_Gbps": _rate,
     "network": _one_of(get_args(NetworkFamily)),
     "links": _one_of(LINKS),
