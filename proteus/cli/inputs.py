@@ -27,7 +27,10 @@ def load_model(options: argparse.Namespace) -> Model:
         if options.dims:
             raise InputError(f"--set is for models of the zoo; change the sizes in {options.model}")
         return pt.from_hf(options.model, seq=options.seq)
-    return pt.models.load(options.model, **({} if options.seq is None else {"seq": options.seq}) | (options.dims or {}))
+    dims = options.dims or {}
+    if options.seq is not None and "seq" in dims:
+        raise InputError(f"--seq {options.seq} and seq={dims['seq']} in --set; give one of them")
+    return pt.models.load(options.model, **({"seq": options.seq} if options.seq is not None else {}), **dims)
 
 
 def load_cluster(options: argparse.Namespace) -> Cluster:
@@ -93,6 +96,8 @@ def load_tree(options: argparse.Namespace) -> StrategyTree:
     settings = given_settings(options)
     if options.tree is None:
         return pt.StrategyTree(load_model(options)).parallelize(Plan.of(settings))
+    if options.dims and options.model is None:
+        raise InputError(f"--tree {options.tree} says the model; drop --set, or name the model with --model")
     if options.model is not None:
         settings.pop("seq", None)  # it says how long the samples of the model are that the file needs
     if settings:

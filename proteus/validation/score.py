@@ -98,7 +98,7 @@ class Score:
         return self.step_time_low_s <= self.measured_step_time_s <= self.step_time_high_s
 
     def cost_s(self, step_time_s: float | None) -> float:
-        """GPU seconds of one sample: the inverse of what tables rank by, throughput by GPU."""
+        """GPU seconds of one sample: the inverse of what tables rank by, throughput per GPU."""
         return (step_time_s or 0.0) * (self.num_gpus or 1) / (self.global_batch or 1)
 
     @property
@@ -130,13 +130,9 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
         global_batch=run.global_batch,
         strategy=strategy_text(run),
     )
-    if run.outcome == "error":
-        return replace(measured, status=NO_MEASUREMENT, reason="the run failed for a reason other than memory")
-    if run.rate_counts and run.step_time_s is not None:
-        reason = f"the rate counts {run.rate_counts} and not all that the step computes"
+    reason = without_measurement(run)
+    if reason is not None:
         return replace(measured, status=NO_MEASUREMENT, reason=reason)
-    if run.kind == "classic" and run.step_time_s is None:
-        return replace(measured, status=NO_MEASUREMENT, reason="no time per step follows from what is stated")
     try:
         case = case_of(run)
         if options.analytic:
@@ -155,6 +151,28 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
         assumed=case.assumed,
         unsure=result.step_time_band.parts,
     )
+
+
+def without_measurement(run: Run) -> str | None:
+    """Why there is nothing to compare with; None where there is."""
+    if run.outcome == "error":
+        return "the run failed for a reason other than memory"
+    if run.rate_counts and run.step_time_s is not None:
+        return f"the rate counts {run.rate_counts} and not all that the step computes"
+    if run.kind == "classic" and run.step_time_s is None:
+        return "no time per step follows from what is stated"
+    return None
+
+
+def command_of(run: Run) -> tuple[str | None, str]:
+    """(command line that asks the same, why there is none)."""
+    reason = without_measurement(run)
+    if reason is not None:
+        return None, reason
+    try:
+        return case_of(run).command, ""
+    except ProteusError as error:
+        return None, str(error).split("\n", 1)[0]
 
 
 def result_of(case: Case, options: Options = PLAIN) -> pt.Result:
