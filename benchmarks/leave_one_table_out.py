@@ -26,6 +26,7 @@ from proteus.compiler import price
 from proteus.costs import curves
 from proteus.hardware import gpus
 from proteus.validation import case
+from proteus.validation.frameworks import Published
 from proteus.validation.machines import find_gpu
 from proteus.validation.runs import Run, shipped_runs
 from proteus.validation.score import score_run
@@ -37,13 +38,11 @@ ROWS = 14
 STEP = 0.06
 #: factors beyond this are taken as this: a table may be off for other reasons
 LARGEST = 1.2
-#: table -> fields of its framework without what that table alone has shown
-ALONE: Mapping[str, Mapping[str, Any]] = {
-    "vtrain_single_h1024": {"profile": "megatron-deepspeed, op_s=1.2e-5"},
-    "zero_bubble_t4": {"profile": "megatron-sc21, transfer_s=0"},
-    "aleph_30": {"gpu_Gbps": None},
-    "internevo_zero1": {"profile": "internevo, norm=tuned", "recomputes_norms": False},
-    "internevo_flops": {"profile": "internevo, norm=tuned", "recomputes_norms": False},
+#: table -> (fields of its framework, fields of its entry) without what that table alone has shown
+ALONE: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "aleph_30": ({}, {"gpu_Gbps": None}),
+    "internevo_zero1": ({"norm": "tuned"}, {"defaults": {"recompute_modules": ()}}),
+    "internevo_flops": ({"norm": "tuned"}, {"defaults": {"recompute_modules": ()}}),
 }
 
 
@@ -61,10 +60,16 @@ def clock(chip: str, factor: float) -> Iterator[None]:
 
 
 @contextmanager
-def framework(changes: Mapping[str, Any]) -> Iterator[None]:
+def framework(changes: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Iterator[None]:
     """Everything simulated with frameworks changed so."""
     original = case.framework_of
-    case.framework_of = lambda *texts: replace(original(*texts), **changes)
+    fields, entry = changes
+
+    def changed(*texts: str) -> Published:
+        published = original(*texts)
+        return Published(framework=published.framework.but(**fields), entry=replace(published.entry, **entry))
+
+    case.framework_of = changed
     try:
         yield
     finally:

@@ -132,14 +132,14 @@ def experts_of(row: Mapping[str, str]) -> Experts | None:
     return Experts(num=number(row, "num_experts", 0), topk=number(row, "topk", 2), ffn=ffn)
 
 
-def profile_of(row: Mapping[str, str]) -> str:
-    """Framework profile: which attention ran, and whether the loss is fused."""
+def framework_of(row: Mapping[str, str]) -> str:
+    """Framework: which attention ran, and whether the loss is fused."""
     case = row["test_case"]
     if "cross_entropy_loss_fusion" in case:
         return "nemo"
     first_run = is_deterministic(row) and "resume" not in case and not row["cp"] and not row["recompute_granularity"]
     unfused = row["transformer_impl"] == "local" or first_run
-    return "megatron-sc21" if unfused else "megatron"
+    return "megatron-lm@2" if unfused else "megatron"
 
 
 #: scratch of a cuBLAS handle that CUBLAS_WORKSPACE_CONFIG=:4096:8 asks for [bytes]
@@ -178,7 +178,7 @@ def predict(row: Mapping[str, str]) -> Row:
         sequence_parallel=row["sequence_parallel"] == "True" and tp > 1,
         recompute=row["recompute_granularity"] or "none",
         overlap_gradients=overlaps,
-        profile=profile_of(row),
+        framework=framework_of(row),
     )
     cluster = clusters.load(CLUSTERS[row["gpu"]], nodes=max(-(-gpus // 8), 1))
     result = pt.simulate(tree, cluster)
@@ -186,7 +186,7 @@ def predict(row: Mapping[str, str]) -> Row:
     last = int(folding.representatives[folding.rank_class[tree.num_devices - 1]])
     steps = result.memory_over_time[last]
     gpu = cluster.gpu(last)
-    own = workspaces(row, gpu) - workspace_bytes(gpu, tree.training.profile)
+    own = workspaces(row, gpu) - workspace_bytes(gpu, has_engine=tree.training.framework.engine_workspace)
     return Row(
         case=row["test_case"],
         gpu=row["gpu"],

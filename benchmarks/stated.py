@@ -89,8 +89,9 @@ RULES: tuple[Rule, ...] = (
      "arXiv 2401.10241, section 4: --enable-optimizer-post-validation"),
     (_is_old_megatron, "framework=megatron-lm@2",
      "Narayanan et al., arXiv 2104.04473; LiBai's and BigScience's benchmarks of 2021 and 2022; DLPerf of 2021"),
-    (_has("framework", "simumax"), "framework=megatron-core; fused_cross_entropy=true",
-     "MooreThreads/SimuMax simu_tools/megatron_scripts/scripts/run_pretrain_llama3.sh: --cross-entropy-loss-fusion; "
+    (_has("framework", "simumax"), "framework=megatron-core; fused_cross_entropy=true; fused_dropout_add=false",
+     "the remark (CE fusion); MooreThreads/SimuMax simu_tools/megatron_scripts/scripts/run_pretrain_llama3.sh and "
+     "run_pretrain_deepseekv2.sh: --no-bias-dropout-fusion, Triton kernels of Transformer Engine for the loss; "
      "docs/b200/b200_real_repro_guide.md: launcher defaults keep overlap off"),
     (lambda row: "simumax" in row["framework"].lower() and not row["sp"], "sequence_parallel=true",
      "MooreThreads/SimuMax simu_tools/megatron_scripts/scripts: --sequence-parallel"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proteus.arguments import A, FilePath, takes
 from proteus.calibration import calibrated
 from proteus.cluster import Cluster, clusters
 from proteus.errors import (
@@ -51,6 +52,7 @@ else:
     from proteus import search, simulate
 
 
+@takes(InputError, tree=A(StrategyTree), cluster=A(Cluster))
 def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
     """The workbench on a strategy: tree editor, topology and timeline, live."""
     with needs_extra("lab", "pt.lab"):
@@ -59,6 +61,7 @@ def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
     return Workbench(tree, cluster)
 
 
+@takes(InputError, path=FilePath())
 def _to_html(result: Result, path: str | Path) -> None:
     """Write one offline file with the linked views."""
     with needs_extra("lab", "an HTML report"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proteus.arguments import Pairs, check_fields
 from proteus.errors import StrategyError
 
 
@@ -32,12 +33,10 @@ class Mesh:
     axes: tuple[tuple[str, int], ...]
 
     def __post_init__(self) -> None:
+        check_fields(self, StrategyError, axes=Pairs())
         names = [name for name, _ in self.axes]
         if len(set(names)) != len(names):
             raise StrategyError(f"mesh axes {names} repeat a name; give each axis its own")
-        for name, size in self.axes:
-            if size < 1:
-                raise StrategyError(f"mesh axis {name}={size}; an axis needs at least 1 rank")
 
     def __repr__(self) -> str:
         return f"mesh({', '.join(f'{name}={size}' for name, size in self.axes)})"

@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from proteus.arguments import Choice, Text, check_fields
+from proteus.errors import StrategyError
+
 ReduceOp = Literal["sum", "max"]
 
 
@@ -19,6 +22,9 @@ class Shard:
     """The tensor is cut along the dim named `dim`."""
 
     dim: str
+
+    def __post_init__(self) -> None:
+        check_fields(self, StrategyError, dim=Text("the name of a dim"))
 
     def __repr__(self) -> str:
         return f"S({self.dim})"
@@ -37,6 +43,9 @@ class Partial:
     """Every rank holds a term; the tensor is their `op`."""
 
     op: ReduceOp = "sum"
+
+    def __post_init__(self) -> None:
+        check_fields(self, StrategyError, op=Choice(lambda: ("sum", "max"), "reduction"))
 
     def __repr__(self) -> str:
         return f"P({self.op})"

@@ -6,18 +6,30 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from proteus.arguments import A, Maybe, Switch, Text, takes
 from proteus.callable_module import make_callable
 from proteus.cluster import Cluster
+from proteus.costs.ops import Calibration
 from proteus.errors import InputError
 from proteus.progress import Progress
 from proteus.strategy import StrategyTree
 from proteus.strategy.savings import is_auto, ways
 
 if TYPE_CHECKING:
-    from proteus.costs.ops import Calibration
     from proteus.result.result import Result
 
 
+@takes(
+    InputError,
+    tree=A(StrategyTree),
+    cluster=A(Cluster),
+    sharing=Switch(),
+    overlap=Switch(),
+    fold=Switch(),
+    algorithm=Maybe(Text("the name of an algorithm such as ring or tree")),
+    calibration=Maybe(A(Calibration)),
+    progress=Maybe(A(Progress)),
+)
 def simulate(
     tree: StrategyTree,
     cluster: Cluster,
@@ -69,11 +81,6 @@ def simulate(
     >>> result.fits
     True
     """
-    for what, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
-        if not isinstance(value, kind):
-            raise InputError(f"{what}={value!r}; simulate() takes a {kind.__name__}")
-    if algorithm is not None and not isinstance(algorithm, str):
-        raise InputError(f"algorithm={algorithm!r}; it is a name such as 'ring' or 'tree'")
     options = _Options(
         fold=fold, sharing=sharing, overlap=overlap, algorithm=algorithm,
         calibration=calibration if calibration is not None else cluster.calibration, progress=progress,

@@ -38,7 +38,7 @@ ANY_OF = {
     "micro_batch": [1, 2],
     "precision": ["bf16", "fp16", "fp32"],
     "optimizer": ["adam", "sgd"],
-    "profile": ["megatron", "torch-eager", "deepspeed"],
+    "framework": ["megatron-core", "ddp", "deepspeed"],
     "offload": [(), (), ("optimizer",), ("parameter", "activation")],
     "overlap_gradients": [True, False],
     "overlap_steps": [False, True],
@@ -180,7 +180,7 @@ def test_stages_of_different_degree_train_like_the_undivided_model(tmp_path: Pat
 
 
 def tree_text() -> str:
-    return strategy("tiny-gpt", dp=2, tp=2, pp=2, global_batch=8).to_yaml()
+    return strategy("tiny-gpt", dp=2, tp=2, pp=2, global_batch=8).to_yaml(written_out=True)
 
 
 def grid(*rows: str) -> tuple[str, str]:

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "proteus"
 
 ORDER = (
-    "errors", "callable_module", "progress", "units", "identity", "yaml_nodes", "files", "mesh", "placement",
+    "errors", "arguments", "callable_module", "progress", "units", "identity", "yaml_nodes", "files",
+    "mesh", "placement",
     "model", "hardware", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
     "calibration", "search", "validation", "verify", "profiling", "cli",
 )  # fmt: skip
@@ -135,3 +136,23 @@ def test_import_order_is_seen() -> None:
     lines = list(imports(PACKAGE / "cli" / "simulate.py"))
     assert any(name.startswith("proteus.htae") and not at_load for _, name, at_load in lines)
     assert any(name.startswith("proteus.files") and at_load for _, name, at_load in lines)
+
+
+#: folders that read what a framework does from its value, and know none by name
+NAMELESS = ("costs", "compiler", "htae", "result", "calibration", "verify", "profiling")
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if layer_of(p) in NAMELESS], ids=ids)
+def test_no_framework_is_known_by_name(path: Path) -> None:
+    from proteus.frameworks import names
+
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings may tell of them
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
+            word = node.value.partition(",")[0].partition("@")[0].strip().lower()
+            assert word not in (*names(), "megatron"), (
+                f"{ids(path)}:{node.lineno}: {node.value!r}; ask the framework's value instead"
+            )
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        assert name.lower().replace("_", "-") not in names(), f"{ids(path)}:{getattr(node, 'lineno', 0)}: {name}"

@@ -69,7 +69,7 @@ def test_modules_that_can_be_called() -> None:
     assert next(iter(inspect.signature(pt.simulate).parameters)) == "tree"
     call = type(pt.search).__call__
     assert (call.__doc__ or "").startswith("The fastest strategies that fit.")
-    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'global_batch'"):
+    with pytest.raises(pt.InputError, match=r"search\(\): missing a required argument: 'global_batch'"):
         pt.search(pt.models.load("tiny-gpt"), pt.clusters.load("dgx-a100"))  # type: ignore[call-arg]
 
 

@@ -1,9 +1,10 @@
-"""The wheel carries the data files, style sheets and scripts, and the tutorials, without a manifest."""
+"""The wheel carries the data files, bundles and tutorials without a manifest; the source archive what builds them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,18 +15,18 @@ PLACES = {"proteus": "proteus", "widgets/proteus_widgets": "proteus_widgets", "n
 NOT_SHIPPED = {"__pycache__", ".ipynb_checkpoints"}
 
 
+def build(root: Path, target: str, folder: Path) -> Path:
+    """The one archive that hatchling builds from this checkout."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (archive,) = folder.iterdir()
+    return archive
+
+
 @pytest.fixture(scope="module")
 def names(root: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Paths in a wheel built from this checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=root,
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(build(root, "wheel", tmp_path_factory.mktemp("wheel"))) as archive:
         return set(archive.namelist())
 
 
@@ -48,3 +49,14 @@ def test_nothing_else_is_in_it(names: set[str]) -> None:
 def test_data_and_typing_marker(names: set[str]) -> None:
     assert "proteus/py.typed" in names
     assert any(name.endswith(".yaml") for name in names) and any(name.endswith(".js") for name in names)
+
+
+def test_bundles_are_in_it(names: set[str]) -> None:
+    assert {"proteus_widgets/static/dist/report.js", "proteus_widgets/static/dist/report.css"} <= names
+
+
+def test_source_archive_has_the_bundles_and_their_bundler_alone(root: Path, tmp_path: Path) -> None:
+    with tarfile.open(build(root, "sdist", tmp_path)) as archive:
+        paths = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"widgets/bundle.js", "widgets/package-lock.json", "widgets/proteus_widgets/static/dist/report.js"} <= paths
+    assert not [path for path in paths if "node_modules" in path]

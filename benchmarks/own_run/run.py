@@ -77,7 +77,7 @@ def tree_of(case: Case) -> pt.StrategyTree:
     dp, tp = (NUM_RANKS if case.how == way else 1 for way in ("ddp", "tp"))
     return pt.StrategyTree(model).parallelize(
         dp=dp, tp=tp, micro_batch=case.batch, global_batch=case.batch * dp, precision="fp32", optimizer="adam",
-        profile="torch-eager, optimizer=fused", bucket_bytes=BUCKET_BYTES,
+        framework="ddp, optimizer_kernels=fused", bucket_bytes=BUCKET_BYTES,
     )  # fmt: skip
 
 

@@ -21,9 +21,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
+from proteus.arguments import A, Each, Real, takes
 from proteus.cluster import Cluster
 from proteus.costs.ops import Calibration
 from proteus.costs.work import Family
@@ -43,6 +45,19 @@ STEP = 0.05
 ROUNDS = 3
 #: no constant is believed beyond this factor
 LARGEST = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A strategy tree and its measured step time."""
+
+    rule: ClassVar[str] = "(strategy tree, measured step time in seconds, above 0)"
+
+    def check(self, value: object) -> tuple[StrategyTree, float]:
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise ValueError(self.rule)
+        tree, measured_s = value
+        return A(StrategyTree, self.rule).check(tree), Real(above=0.0).check(measured_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +117,7 @@ def _calibration(constants: Constants) -> Calibration:
     return Calibration(scale=scale, network=constants.network, host=constants.host, source=source)
 
 
+@takes(InputError, cluster=A(Cluster), runs=Each(MeasuredRun()))
 def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> Constants:
     """The constants that `runs` ask for.
 
@@ -121,9 +137,6 @@ def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> C
     """
     if not runs:
         raise InputError("no measured runs; one is enough")
-    for _, measured_s in runs:
-        if not (math.isfinite(measured_s) and measured_s > 0):
-            raise InputError(f"a measured step time of {measured_s!r} s; it must be above 0")
     names = tuple(PRIOR)
     bare = replace(cluster, calibration=None)
     found = np.zeros(len(names))

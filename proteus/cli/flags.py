@@ -11,9 +11,9 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from proteus.arguments import Kind, Switch
 from proteus.errors import InputError
 from proteus.model.dims import parse
-from proteus.strategy.fields import Kind, Switch
 from proteus.strategy.plan import GROUPS, flag_of, specs
 
 

@@ -6,7 +6,6 @@ import argparse
 import os
 import shutil
 import sys
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,8 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Become the JupyterLab server."""
     with needs_extra("lab", "proteus lab"):
-        import_module("proteus_widgets")  # the notebooks do, and would fail in the browser
+        import proteus_widgets  # noqa: F401  # the notebooks do, and would fail in the browser
+
         if find_spec("jupyterlab") is None:
             raise ModuleNotFoundError("no JupyterLab", name="jupyterlab")
     from proteus.htae.engine import warm_up

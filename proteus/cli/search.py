@@ -36,9 +36,7 @@ def add_to(commands: Any) -> None:
         help="pipeline schedules to try (default 1f1b,interleaved)",
     )
     group.add_argument("--precision", default="bf16", metavar="NAME", help="compute precision (default bf16)")
-    group.add_argument(
-        "--framework", default="megatron-core", metavar="NAME", help="what runs it (default megatron-core)"
-    )
+    group.add_argument("--framework", metavar="NAME[@VERSION]|FILE", help="training framework (default megatron-core)")
     group.add_argument(
         "--budget", type=positive, default=None, metavar="N", help="most shapes to simulate (default 256)"
     )

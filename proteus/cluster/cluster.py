@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from proteus.arguments import A, Each, Either, FilePath, Real, Text, Whole, takes
 from proteus.cluster import changes, view
 from proteus.cluster import report as reports
 from proteus.cluster.columns import Columns, build_columns, leaf_link_name
@@ -176,6 +177,8 @@ class Cluster:
         return colour.astype(np.int64)
 
     def _check_device(self, device: int) -> None:
+        if isinstance(device, bool) or not isinstance(device, int | np.integer):
+            raise TopologyError(f"device={device!r}; devices are whole numbers from 0")
         if not 0 <= device < self.num_devices:
             raise TopologyError(f"{self.name}: there is no device {device}; devices are 0 to {self.num_devices - 1}")
 
@@ -272,10 +275,12 @@ class Cluster:
 
     # -- other clusters --------------------------------------------------------------------------
 
+    @takes(TopologyError, nodes=Whole(least=1))
     def with_nodes(self, nodes: int) -> Cluster:
         """As many hosts, further ones like the first; faults of hosts that are gone go too."""
         return changes.with_nodes(self, nodes)
 
+    @takes(TopologyError, gpu=Either(A(Gpu), FilePath()))
     def with_gpu(self, gpu: str | os.PathLike[str] | Gpu) -> Cluster:
         """The same hosts with another GPU in them.
 
@@ -308,15 +313,18 @@ class Cluster:
         """
         return changes.with_gpu(self, gpus.resolve(gpu))
 
+    @takes(TopologyError, fabric=A(Fabric))
     def with_fabric(self, fabric: Fabric) -> Cluster:
         """The same hosts on another network."""
         return replace(self, fabric=fabric)
 
+    @takes(TopologyError, device=Whole(least=0), factor=Real(above=0.0))
     def slow_device(self, device: int, factor: float) -> Cluster:
         """`device` computes `factor` times as long as a healthy one."""
         slow = (*self.faults.slow_devices, (int(device), float(factor)))
         return replace(self, faults=replace(self.faults, slow_devices=slow))
 
+    @takes(TopologyError, sigma=Real(least=0.0), seed=Whole(least=0))
     def with_jitter(self, sigma: float, *, seed: int = 0) -> Cluster:
         """Every device a little slower, differently: by ``1 + |normal(0, sigma)|``, the same for equal seeds.
 
@@ -340,12 +348,14 @@ class Cluster:
         slow = (*self.faults.slow_devices, *((device, factor) for device, factor in enumerate(factors.tolist())))
         return replace(self, faults=replace(self.faults, slow_devices=slow))
 
+    @takes(TopologyError, link=Either(Whole(least=0), Text("the name of a link")), fraction=Real(above=0.0))
     def slow_link(self, link: int | str, fraction: float) -> Cluster:
         """A link, or all whose names match a pattern such as ``"host3/nic0->*"``, at a fraction of its capacity."""
         pattern = link if isinstance(link, str) else glob.escape(self.link_name(link))
         slow = (*self.faults.slow_links, (pattern, float(fraction)))
         return replace(self, faults=replace(self.faults, slow_links=slow))
 
+    @takes(TopologyError, host=Whole(least=0), nic=Either(Whole(least=0), Text("the name of a NIC")))
     def without_nic(self, host: int, nic: int | str) -> Cluster:
         """NIC `nic` (name or number) of `host` is gone; its GPUs share the next nearest."""
         return changes.without_nic(self, host, nic)
@@ -356,14 +366,19 @@ class Cluster:
             """The same cluster with the constants that measured runs ask for; see :mod:`proteus.calibration`."""
 
     @classmethod
+    @takes(TopologyError, parts=Each(A(object, "clusters"), least=1), name=Text())
     def mixed(cls, parts: Sequence[Cluster], *, name: str = "mixed") -> Cluster:
         """The hosts of several clusters one after another, on the fabric of the first."""
+        wrong = next((part for part in parts if not isinstance(part, Cluster)), None)
+        if wrong is not None:
+            raise TopologyError(f"mixed: {wrong!r} is no cluster; it joins clusters")
         runs, fabric, faults = changes.joined(parts)
         return cls(name=name, runs=runs, fabric=fabric, faults=faults)
 
     # -- files and views -------------------------------------------------------------------------
 
     @staticmethod
+    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
     def from_nccl_xml(
         path: str | os.PathLike[str], *, nodes: int = 1, gpu: str | os.PathLike[str] | Gpu | None = None
     ) -> Cluster:
@@ -373,6 +388,7 @@ class Cluster:
         return readers.load(path, kind="nccl-xml", gpu=gpu, nodes=nodes)
 
     @staticmethod
+    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
     def from_smi_topo(
         path: str | os.PathLike[str], *, gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
     ) -> Cluster:
@@ -382,6 +398,7 @@ class Cluster:
         return readers.load(path, kind="smi-topo", gpu=gpu, nodes=nodes)
 
     @staticmethod
+    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
     def from_rocm_smi(
         path: str | os.PathLike[str], *, gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
     ) -> Cluster:
@@ -391,6 +408,7 @@ class Cluster:
         return readers.load(path, kind="rocm-smi", gpu=gpu, nodes=nodes)
 
     @staticmethod
+    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
     def load_file(
         path: str | os.PathLike[str], gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
     ) -> Cluster:

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from proteus.arguments import A, Either, FilePath, Maybe, Text, Whole, takes
 from proteus.cluster import described
 from proteus.cluster.cluster import Cluster
 from proteus.cluster.described import is_description
@@ -45,6 +46,9 @@ def names() -> tuple[str, ...]:
     return tuple(_presets())
 
 
+@takes(
+    TopologyError, name=Text("the name of a preset"), nodes=Maybe(Whole(least=1)), gpu=Maybe(Either(A(Gpu), FilePath()))
+)
 def load(
     name: str,
     nodes: int | None = None,

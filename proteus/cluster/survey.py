@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from proteus.cluster.fabric import NetworkFamily
 from proteus.cluster.host import Host, build
@@ -158,6 +159,7 @@ def host_of_survey(survey: Survey, gpu: Gpu | None = None) -> Host:
     return build(survey.name, layout, notes=tuple(notes), network_notes=network_notes)
 
 
+@cache
 def max_ports() -> int:
     """Most NVLink ports of any known GPU."""
     return max(gpus.load(name).nvlink_links for name in gpus.names())

@@ -103,7 +103,10 @@ def frameworks_on(tree: StrategyTree, cluster: Cluster) -> tuple[dict[str, Frame
     """(name of a GPU that the tree uses -> the framework as it runs there, what was replaced and why)."""
     per_gpu: dict[str, Framework] = {}
     notes: dict[str, None] = {}
-    for device in range(tree.num_devices):
+    devices = [0]
+    if len(cluster.gpu_kinds) > 1:
+        devices = np.unique(cluster.gpu_kind()[: tree.num_devices], return_index=True)[1].tolist()
+    for device in devices:
         gpu = cluster.gpu(device)
         if gpu.name not in per_gpu:
             per_gpu[gpu.name], said = tree.training.framework.on(gpu)

@@ -373,9 +373,9 @@ class Framework:
         InputError
             The user asked for an attention kernel that does not run on this GPU.
 
-        >>> from proteus.cluster import gpus
+        >>> from proteus import hardware
         >>> from proteus.frameworks import load
-        >>> load("huggingface").on(gpus.load("v100")).framework.attention
+        >>> load("huggingface").on(hardware.load("v100")).framework.attention
         'memory_efficient'
         """
         return _on(self, gpu.name, kernels.Chip.of(gpu))

@@ -11,12 +11,6 @@ import yaml
 
 from proteus.hardware import Gpu
 
-#: least compute capability of the GPUs of a generation (NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities")
-_CAPABILITY = {
-    "kepler": 3.7, "maxwell": 5.2, "pascal": 6.0, "volta": 7.0, "turing": 7.5, "ampere": 8.0, "ada": 8.9,
-    "hopper": 9.0, "blackwell": 10.0,
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
@@ -25,10 +19,17 @@ class Chip:
     vendor: str
     generation: str
     compute_capability: float | None
+    architecture: str = ""
 
     @classmethod
     def of(cls, gpu: Gpu) -> Chip:
-        return cls(vendor=gpu.vendor, generation=gpu.generation, compute_capability=_CAPABILITY.get(gpu.generation))
+        capability = gpu.compute_capability
+        return cls(
+            vendor=gpu.vendor,
+            generation=gpu.generation,
+            compute_capability=None if capability is None else float("{}.{}".format(*capability)),
+            architecture=gpu.chip.architecture,
+        )
 
 
 @cache
@@ -60,9 +61,7 @@ def cannot_run(kernel: str, chip: Chip) -> str | None:
     if row is None:
         return None
     if chip.vendor == "amd":
-        if chip.generation in row["amd"]:
-            return None
-        return f"needs {', '.join(row['amd'])}; this GPU is {chip.generation}" if row["amd"] else "needs an NVIDIA GPU"
+        return _cannot_run_on_amd(row["amd"], chip.architecture)
     have = chip.compute_capability
     if chip.vendor != "nvidia" or have is None:
         return None
@@ -71,3 +70,21 @@ def cannot_run(kernel: str, chip: Chip) -> str | None:
         words = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
         return f"needs compute capability {words}; this GPU has {have}"
     return None
+
+
+def _cannot_run_on_amd(needs: dict[str, str], architecture: str) -> str | None:
+    if not needs:
+        return "needs an NVIDIA GPU"
+    if not architecture or _order(needs["least"]) <= _order(architecture) <= _order(needs["most"]):
+        return None
+    return f"needs {needs['least']} to {needs['most']}; this GPU is {architecture}"
+
+
+def _order(architecture: str) -> tuple[int, int, int]:
+    """Major, minor and stepping of AMD's architecture.
+
+    >>> _order("gfx908") < _order("gfx90a") < _order("gfx942") < _order("gfx1100")
+    True
+    """
+    digits = architecture.removeprefix("gfx")
+    return int(digits[:-2]), int(digits[-2], 16), int(digits[-1], 16)

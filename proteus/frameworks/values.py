@@ -44,10 +44,13 @@ class Kind:
                 if self.choices and value not in self.choices:
                     raise InputError(unknown(name, value, self.choices))
                 return value
-        elif isinstance(value, int | float) and (float in self.types or (int in self.types and value == int(value))):
+        elif isinstance(value, int | float) and (float in self.types or int in self.types):
             if not math.isfinite(value) or value < 0:
                 raise InputError(f"{name}={value!r}; expected a finite number of at least 0")
-            return float(value) if float in self.types else int(value)
+            if float in self.types:
+                return float(value)
+            if value == int(value):
+                return int(value)
         raise InputError(f"{name}={value!r}; expected {self}")
 
     def parse(self, name: str, text: str) -> Any:
@@ -59,10 +62,12 @@ class Kind:
             return text.lower() == "true"
         if int in self.types or float in self.types:
             try:
-                return self.check(name, float(text))
-            except (ValueError, OverflowError):  # InputError is a ValueError: the words below may still fit
+                number = float(text)
+            except ValueError:
                 if str not in self.types:
                     raise InputError(f"{name}={text!r}; expected {self}") from None
+            else:
+                return self.check(name, number)
         return self.check(name, text)
 
     def __str__(self) -> str:

@@ -13,8 +13,6 @@ POWER_EXPONENT = 0.3
 #: rows and columns of :class:`Overlap`: what bounds a kernel, and where a communication goes
 COMPUTE_CLASSES = ("gemm", "attention", "conv", "memory")
 COMM_CLASSES = ("intra", "inter", "p2p", "copy")
-#: fused attention kernels that a chip may be able to run
-ATTENTION_KERNELS = ("memory_efficient", "flash1", "flash2", "flash3", "cudnn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +130,10 @@ class Chip:
         Such as ``"ampere"``.
     compute_capability
         Of CUDA, such as ``(8, 0)``; None for chips without.
+    architecture
+        Of AMD, such as ``"gfx942"``; empty for chips without.
     fallback
         Chips whose curves stand in where this one has none, best first.
-    attention_kernels
-        The fused attention kernels, of :data:`ATTENTION_KERNELS`, that run on it.
     nvlink
         Family of fitted links, such as ``"nvlink3"``, that its NVLink belongs to; None without NVLink.
     has_nvls
@@ -152,8 +150,8 @@ class Chip:
     vendor: str
     generation: str
     compute_capability: tuple[int, int] | None = None
+    architecture: str = ""
     fallback: tuple[str, ...] = ()
-    attention_kernels: tuple[str, ...] = ()
     nvlink: str | None = None
     has_nvls: bool = False
     network_Bps: float = 12.5e9

@@ -13,6 +13,10 @@ Two forms of file::
     memory_MiB: 65536
 
 Human units stand here and nowhere else: MiB, GBps (1e9 B/s), Gbps, TFLOPS, W.
+Figures of a sheet are dense peaks, links one direction, memory as the driver
+reports it.  A source "vendor specification" alone means the vendor's data
+sheet, not checked against a second source; so are memory_MiB, num_sms,
+pci_devices (the PCI ID list) and archs everywhere.
 ``docs/how-to/add-a-gpu.md`` goes through every key.
 """
 
@@ -26,7 +30,6 @@ from typing import Any, get_args
 
 from proteus.errors import InputError, unknown
 from proteus.hardware.chip import (
-    ATTENTION_KERNELS,
     COMM_CLASSES,
     COMPUTE_CLASSES,
     DEFAULT_OVERLAP,
@@ -46,6 +49,8 @@ from proteus.units import GB, GBIT_PER_S, TFLOP, MiB
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ ()-]{0,63}")
 #: families of fitted links that NVLink may belong to
 _NVLINK = re.compile(r"nvlink\d{1,2}")
+#: LLVM's names of AMD's architectures
+_ARCHITECTURE = re.compile(r"gfx\d{1,2}[0-9a-f]{2}")
 _DEFAULTS = Libraries()
 
 
@@ -89,7 +94,6 @@ class ChipFile:
         of_chip = {
             "generation": chip.generation,
             "compute_capability": chip.compute_capability,
-            "attention_kernels": chip.attention_kernels,
         }
         return Gpu(name=board.name, chip=chip, lenders=lenders, **{**of_chip, **board.sheet})
 
@@ -113,7 +117,7 @@ def read_chip(values: Any, where: str) -> ChipFile:
         generation=_name(top, "generation"),
         compute_capability=_capability(top),
         fallback=top.words("fallback"),
-        attention_kernels=top.words("attention_kernels", ATTENTION_KERNELS, required=True),
+        architecture=_architecture(top),
         nvlink=_nvlink(top),
         has_nvls=top.boolean("has_nvls", False),
         network_Bps=top.number("network_Gbps", 100.0, least=0.1, most=1e5) * GBIT_PER_S,
@@ -121,7 +125,7 @@ def read_chip(values: Any, where: str) -> ChipFile:
         clock=_clock(top.section("clock")),
         overlap=_overlap(top.section("overlap")) if "overlap" in top else DEFAULT_OVERLAP,
         curves=_curves(top.section("curves")),
-        source=top.text("source", " "),
+        source=top.text("source") if "source" in top else "",
     )
     boards = tuple(_board(board, section) for board, section in top.section("boards").sections())
     top.done()
@@ -187,8 +191,6 @@ def _board(name: str, row: Section) -> Board:
         sheet["generation"] = _name(row, "generation")
     if "compute_capability" in row:
         sheet["compute_capability"] = _capability(row)
-    if "attention_kernels" in row:
-        sheet["attention_kernels"] = row.words("attention_kernels", ATTENTION_KERNELS)
     if "source" in row:
         sheet["source"] = row.text("source")
     board = Board(
@@ -219,6 +221,15 @@ def _capability(section: Section) -> tuple[int, int] | None:
     if match is None:
         raise InputError(f'{section.where}: compute_capability: {text!r}; write it in quotes, as "9.0"')
     return int(match[1]), int(match[2])
+
+
+def _architecture(section: Section) -> str:
+    if "architecture" not in section:
+        return ""
+    name = section.text("architecture")
+    if not _ARCHITECTURE.fullmatch(name):
+        raise InputError(f"{section.where}: architecture: {name!r} is none of AMD's; write for example gfx942")
+    return name
 
 
 def _nvlink(section: Section) -> str | None:
@@ -303,7 +314,8 @@ def to_yaml(gpu: Gpu) -> str:
         body["vendor"] = chip.vendor
     if chip.compute_capability is not None:
         body["compute_capability"] = "{}.{}".format(*chip.compute_capability)
-    body["attention_kernels"] = list(chip.attention_kernels)
+    if chip.architecture:
+        body["architecture"] = chip.architecture
     if chip.nvlink is not None:
         body["nvlink"] = chip.nvlink
     body["has_nvls"] = chip.has_nvls
@@ -320,7 +332,7 @@ def to_yaml(gpu: Gpu) -> str:
         "comm": dict(zip(COMM_CLASSES, map(list, chip.overlap.comm), strict=True)),
         "source": chip.overlap.source,
     }
-    if chip.source.strip():
+    if chip.source:
         body["source"] = chip.source
     body["boards"] = {gpu.name: _board_values(gpu)}
     body["curves"] = curves_values(chip.curves)
@@ -365,8 +377,6 @@ def _board_values(gpu: Gpu) -> dict[str, Any]:
         values["generation"] = gpu.generation
     if gpu.compute_capability != gpu.chip.compute_capability and gpu.compute_capability is not None:
         values["compute_capability"] = "{}.{}".format(*gpu.compute_capability)
-    if gpu.attention_kernels != gpu.chip.attention_kernels:
-        values["attention_kernels"] = list(gpu.attention_kernels)
     return values
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from proteus.errors import InputError, unknown
-from proteus.hardware.chip import ATTENTION_KERNELS, Chip, FittedCurve
+from proteus.hardware.chip import Chip, FittedCurve
 from proteus.units import GB
 
 #: Payload rate of 16 PCIe lanes, one direction, after line coding [B/s]: 128b/130b coding of
@@ -67,7 +67,7 @@ class Gpu:
         Board power [W], or None when not known.
     num_sms
         Streaming multiprocessors or compute units, or None when not known.
-    generation, compute_capability, attention_kernels
+    generation, compute_capability
         As :class:`~proteus.hardware.chip.Chip` has them; a board may differ from the others of its chip.
     source
         Where the figures come from.
@@ -100,7 +100,6 @@ class Gpu:
     num_sms: int | None = None
     generation: str
     compute_capability: tuple[int, int] | None = None
-    attention_kernels: tuple[str, ...] = ()
     source: str
     chip: Chip = field(hash=False)
     lenders: tuple[Chip, ...] = field(default=(), hash=False)
@@ -131,9 +130,6 @@ class Gpu:
             raise InputError(
                 f"GPU {self.name}: wiring={self.wiring!r} without NVLink or xGMI; give nvlink_links and rate"
             )
-        for kernel in self.attention_kernels:
-            if kernel not in ATTENTION_KERNELS:
-                raise InputError(f"GPU {self.name}: {unknown('attention kernel', str(kernel), ATTENTION_KERNELS)}")
 
     def _check(self, what: str, value: object) -> None:
         least, most = RANGES[what]

@@ -120,10 +120,8 @@ class Section:
             raise InputError(f"{self._at(name)}: {unknown('word', value, known)}")
         return value
 
-    def words(self, name: str, known: Sequence[str] | None = None, *, required: bool = False) -> tuple[str, ...]:
+    def words(self, name: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
         """A list of words; empty where there is none."""
-        if required:
-            self._get(name)
         value = self.values[name] if name in self else []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise InputError(f"{self._at(name)}: {_shown(value)} is no list of words; put numbers in quotes")

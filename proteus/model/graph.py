@@ -69,6 +69,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
+from proteus.arguments import Choice, Names, Real, Whole, check_fields
 from proteus.errors import ModelError
 from proteus.model.digest import digest
 from proteus.model.origin import Origin
@@ -366,6 +367,10 @@ class Block:
                 raise ModelError(f"{where}: dim {name!r} is parallel, yet no output has it")
 
 
+#: how the frozen weights beside adapters are kept
+BASES = ("exact", "nf4")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lora:
     """Low-rank adapters of a model; :func:`proteus.model.lora.with_lora` adds them.
@@ -388,6 +393,12 @@ class Lora:
     targets: tuple[str, ...] = ()
     dropout: float = 0.0
     base: Literal["exact", "nf4"] = "exact"
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self, ModelError, rank=Whole(least=1), targets=Names(), dropout=Real(least=0.0, below=1.0),
+            base=Choice(lambda: BASES, "base of adapters"),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

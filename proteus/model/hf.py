@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from proteus.arguments import A, Either, FilePath, Maybe, Text, Whole, takes
 from proteus.errors import InputError, ModelError, unknown
 from proteus.model.graph import Model
 from proteus.model.hf_assumptions import IRRELEVANT, MAX_ASSUMED_SEQ, assumed_seq, assumptions
@@ -34,6 +35,12 @@ def _model_type(c: Config) -> str:
     raise c.error("model_type", f"is absent; known: {', '.join(sorted(TYPES))}")
 
 
+@takes(
+    InputError,
+    config=Either(A(Mapping, "a config as a dict"), FilePath()),
+    seq=Maybe(Whole(least=1)),
+    name=Maybe(Text()),
+)
 def from_hf(
     config: str | os.PathLike[str] | Mapping[str, Any], *, seq: int | None = None, name: str | None = None
 ) -> Model:

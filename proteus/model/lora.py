@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from proteus.arguments import A, takes
 from proteus.errors import ModelError, unknown
 from proteus.model.graph import Block, Dim, Lora, Model, Op, Operand, OpKind, Role, Saved, Tensor
 
@@ -34,6 +35,7 @@ BASES = ("exact", "nf4")
 TRAINED = ("lora_a", "lora_b")
 
 
+@takes(ModelError, model=A(Model), lora=A(Lora))
 def with_lora(model: Model, lora: Lora) -> Model:
     """`model` with adapters; those it has are replaced.
 
@@ -50,12 +52,6 @@ def with_lora(model: Model, lora: Lora) -> Model:
     True
     """
     base = model.base or model
-    if lora.rank < 1:
-        raise ModelError(f"{model.name}: lora rank {lora.rank}; it is at least 1")
-    if not 0.0 <= lora.dropout < 1.0:
-        raise ModelError(f"{model.name}: lora dropout {lora.dropout}; it is at least 0 and below 1")
-    if lora.base not in BASES:
-        raise ModelError(f"{model.name}: {unknown('base of adapters', lora.base, BASES)}")
     known = {name for block in base.blocks if block.indexed for op in _products(block) for name in _names(op)}
     for target in lora.targets:
         if not any(_is_under(name, target) for name in known):

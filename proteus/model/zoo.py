@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from proteus.arguments import Maybe, Text, Whole, takes
 from proteus.errors import ModelError, unknown
 from proteus.identity import Same
 from proteus.model.convnet import convnet
@@ -210,6 +211,7 @@ def _published(name: str) -> tuple[str, str, dict[str, Any]]:
     return known, family, fields(known)
 
 
+@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(least=1)))
 def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     """A model of the zoo, or of an architecture with the sizes that are given.
 

@@ -122,7 +122,6 @@ def _device(row: _Record) -> Gpu:
         name=name,
         generation=generation,
         compute_capability=None if known is None else known.compute_capability,
-        attention_kernels=() if known is None else known.attention_kernels,
         chip=chip,
         lenders=lenders,
         memory_bytes=row.integer("memory_bytes", least=1),

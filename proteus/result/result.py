@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from proteus.arguments import A, FilePath, Maybe, Switch, Whole, takes
 from proteus.cluster import Cluster
 from proteus.compiler.graph import ExecutionGraph
 from proteus.costs.ops import OpCosts
+from proteus.errors import InputError
 from proteus.htae import usage
 from proteus.htae.tasks import Timeline
 from proteus.htae.usage import Steps
@@ -203,6 +205,7 @@ class Result:
         found[folding.links] = used[folding.link_class]
         return found
 
+    @takes(InputError, link=Whole(least=0))
     def link_use(self, link: int) -> Steps:
         """Part of its capacity that one link of the cluster carries over time.
 
@@ -258,10 +261,14 @@ class Result:
         """Whether every device has the memory, the runtime's own reserve included."""
         return self.missing_bytes <= 0.0
 
+    @takes(InputError, device=Maybe(Whole(least=0)))
     def memory_by_node(self, device: int | None = None) -> tuple[NodeMemory, ...]:
         """What the blocks of the tree hold of a device (default: the fullest) at its peak, the largest first."""
         device = self.peak_device if device is None else device
-        number = next(n for n, rank in enumerate(self.graph.classes) if rank.device == device)
+        played = {rank.device: number for number, rank in enumerate(self.graph.classes)}
+        if device not in played:
+            raise InputError(f"device={device} was not played; it is like one of {', '.join(map(str, sorted(played)))}")
+        number = played[device]
         return memory_by_node(self.graph, self.timeline, number)
 
     def memory_verdict(self) -> Verdict:
@@ -279,8 +286,11 @@ class Result:
 
     @property
     def plan(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is: yours, the framework's or Proteus's."""
-        return self.tree.decided
+        """Every field of the plan with its value and whose word it is: yours, the framework's or Proteus's.
+
+        The attention kernel is the one that runs on the cluster's GPUs.
+        """
+        return self.tree.decided.with_values("framework", attention=self.graph.framework.attention)
 
     @property
     def idle_devices(self) -> int:
@@ -315,6 +325,7 @@ class Result:
             "assumptions": self.assumptions,
         }
 
+    @takes(InputError, sensitivities=Switch(), progress=Maybe(A(Progress)))
     def explain(self, *, sensitivities: bool = False, progress: Progress | None = None) -> Explanation:
         """Why the step takes as long as it does, as a ladder that adds up to it.
 
@@ -330,6 +341,7 @@ class Result:
 
         return explain(self, sensitivities=sensitivities, progress=progress)
 
+    @takes(InputError, path=FilePath())
     def to_chrome_trace(self, path: str | Path) -> None:
         """Write a trace that Perfetto opens (.json or .json.gz)."""
         from proteus.result.trace import write_chrome_trace
@@ -350,6 +362,8 @@ class Result:
 
     def compare(self, other: Result) -> Comparison:
         """What changes from this result to `other`."""
+        if not isinstance(other, Result):
+            raise InputError(f"compare: {other!r} is no result to compare with")
         from proteus.result.compare import compare
 
         return compare(self, other)

@@ -84,7 +84,7 @@ def open_switches(result: Result) -> tuple[Switch, ...]:
 def _alternatives(result: Result) -> Iterator[tuple[str, str, StrategyTree]]:
     """(what is open, the other way, the tree that way)."""
     plan, tree = result.plan, result.tree
-    framework, kinds = tree.training.framework, {op.kind for block in tree.model.blocks for op in block.ops}
+    framework, kinds = result.graph.framework, {op.kind for block in tree.model.blocks for op in block.ops}
 
     def is_open(name: str) -> bool:
         return plan[name].who != "you"

@@ -10,15 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from proteus import frameworks
+from proteus.arguments import A, Choice, Either, Maybe, Names, Text, Whole, takes
 from proteus.cluster import Cluster
 from proteus.costs import precision as precisions
-from proteus.errors import InputError, ProteusError, StrategyError, unknown
+from proteus.errors import InputError, ProteusError, StrategyError
 from proteus.frameworks import Framework
 from proteus.model.graph import Model
 from proteus.search.bounds import guessed_time, least_memory, least_time
 from proteus.search.found import Found, Search
 from proteus.search.space import Shape, savings, shapes
+from proteus.strategy.plan import Plan
+from proteus.strategy.recipe import framework_of
 from proteus.strategy.schedule import SCHEDULES
 from proteus.strategy.tree import StrategyTree
 from proteus.units import format_bytes
@@ -26,6 +28,8 @@ from proteus.units import format_bytes
 if TYPE_CHECKING:
     from concurrent.futures import Future  # slow to import, and only a search needs it
 
+#: a framework as a plan names it
+Named = str | Framework | None
 #: schedules looked at unless others are named: the usual ones
 USUAL_SCHEDULES = ("1f1b", "interleaved")
 #: simulations of a search unless told otherwise
@@ -40,6 +44,19 @@ class Pool(Protocol):
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Any: ...
 
 
+@takes(
+    InputError,
+    model=A(Model),
+    cluster=A(Cluster),
+    global_batch=Whole(least=1),
+    top=Whole(least=1),
+    schedules=Names(lambda: SCHEDULES, "schedule"),
+    precision=Choice(lambda: precisions.names(), "precision"),
+    framework=Maybe(Either(A(Framework), Text("the name of a framework"))),
+    budget=Whole(least=1),
+    workers=Whole(least=1),
+    dask=Maybe(Text("the address of a scheduler")),
+)
 def search(
     model: Model,
     cluster: Cluster,
@@ -48,7 +65,7 @@ def search(
     top: int = 10,
     schedules: Sequence[str] = USUAL_SCHEDULES,
     precision: str = "bf16",
-    framework: str | Framework = frameworks.DEFAULT,
+    framework: str | Framework | None = None,
     budget: int = USUAL_BUDGET,
     workers: int = 1,
     dask: str | None = None,
@@ -65,7 +82,8 @@ def search(
     schedules
         Pipeline schedules to try.
     precision, framework
-        As in ``parallelize``.
+        As in ``parallelize``.  Gradients are reduced beside the backward pass
+        (``overlap_gradients``) whatever the framework does unless told.
     budget
         Most shapes to simulate, the most promising first.
     workers
@@ -90,16 +108,10 @@ def search(
     (3, 8)
     """
     begin = time.perf_counter()
-    for name in schedules:
-        if name not in SCHEDULES:
-            raise StrategyError(unknown("schedule", name, SCHEDULES))
-    chosen = frameworks.load(framework) if isinstance(framework, str) else framework
-    precisions.kept_by(chosen, precision)  # an unknown name is an error here, not a strategy that does not fit
-    if top < 1 or budget < 1:
-        raise StrategyError(f"top={top}, budget={budget}; both are at least 1")
+    framework_of(Plan(framework=framework))  # an unknown name is an error here, not a strategy that does not fit
     every = shapes(model, cluster, global_batch, tuple(schedules))
     every.sort(key=lambda s: guessed_time(model, cluster, s, precision))
-    state = _State(model, cluster, precision, chosen, top)
+    state = _State(model, cluster, precision, framework, top)
     with _pool(workers, dask) as (pool, width):
         _run(state, every[:budget], pool, width, progress)
     if not state.best:
@@ -122,7 +134,9 @@ def search(
 class _State:
     """The best so far, as a heap whose first is the slowest kept."""
 
-    def __init__(self, model: Model, cluster: Cluster, precision: str, framework: Framework, top: int) -> None:
+    def __init__(
+        self, model: Model, cluster: Cluster, precision: str, framework: str | Framework | None, top: int
+    ) -> None:
         self.model, self.cluster, self.precision, self.framework, self.top = model, cluster, precision, framework, top
         self.best: list[tuple[float, int, Found]] = []
         self.num_done = self.num_pruned = self.num_simulated = 0
@@ -185,19 +199,26 @@ def _run(
 
 
 def try_shapes(
-    model: Model, cluster: Cluster, batch: Iterable[Shape], precision: str, framework: Framework, limit_s: float
+    model: Model,
+    cluster: Cluster,
+    batch: Iterable[Shape],
+    precision: str,
+    framework: str | Framework | None,
+    limit_s: float,
 ) -> list[Answer]:
     """Simulate shapes, each with the first way to save memory that fits."""
     return [_try(model, cluster, shape, precision, framework, limit_s) for shape in batch]
 
 
-def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework: Framework, limit_s: float) -> Answer:
+def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework: Named, limit_s: float) -> Answer:
     from proteus.simulate import simulate
 
     capacity = min(cluster.gpu(d).memory_bytes for d in (0, cluster.num_devices - 1))
     least, simulated = float("inf"), 0
     for saving in savings(shape):
-        settings = {**shape.settings(), **saving, "precision": precision, "framework": framework}
+        settings = {**shape.settings(), **saving, "precision": precision, "overlap_gradients": True}
+        if framework is not None:
+            settings["framework"] = framework if isinstance(framework, str) else framework.text
         try:
             tree = StrategyTree(model).parallelize(**settings)
             needed = least_memory(tree, cluster)

@@ -200,7 +200,7 @@ class Training:
     overlap_gradients: bool = True
     overlap_parameters: bool = False
     overlap_steps: bool = False
-    framework: Framework = field(default_factory=frameworks.load)
+    framework: Framework = field(default_factory=lambda: frameworks.load().given(precision="bf16"))
 
     def __post_init__(self) -> None:
         for name in ("micro_batch", "global_batch"):

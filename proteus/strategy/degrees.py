@@ -129,3 +129,18 @@ def filled(num_devices: int, *, tp: int, pp: int, cp: int) -> int:
     if others > num_devices:
         raise StrategyError(f"tp × pp × cp = {tp} × {pp} × {cp} = {others} devices, there are {num_devices}")
     return num_devices // others
+
+
+def fewest_replicas(model: Model, ep: int, etp: int | None, shard: int | None, *, cp: int, tp: int, tq: int) -> int:
+    """The data-parallel degree of a plan that fills devices which nobody has counted yet.
+
+    It is the least that the experts and the shards need; where none will do,
+    the checks that follow say why.
+    """
+    step = shard or 1
+    most = step * min(ep, max(1, num_experts(model)))
+    for dp in range(step, most + 1, step):
+        sizes = folded(dp=dp, cp=cp, tp=tp, tq=tq, ep=ep, etp=tp * tq if etp is None else etp)
+        if sizes is not None and sizes.get("dp", 1) % step == 0:
+            return dp
+    return step

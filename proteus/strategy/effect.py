@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from proteus.strategy.tree import BlockRun, StrategyTree
 
 #: words that say what holds where nothing is said
-_PLAIN = (None, False, "none", "all_gather")
+_PLAIN: tuple[Any, ...] = (None, False, "none", "all_gather", (), Memory())
 #: tensor roles that an op has where it has parameters
 _OF_PARAMETERS = ("parameter", "gradient", "optimizer")
 
@@ -70,13 +70,51 @@ def _frozen(op: Op, has_parameters: bool, config: NodeConfig) -> object:
 
 
 def ineffective(before: StrategyTree, after: StrategyTree, selector: str, said: NodeConfig) -> Iterator[str]:
-    """The words of `said` that change what the ops below `selector` are told, and nothing that they do."""
+    """The words of `said` that no op below `selector` heeds, or that change what ops are told and not what they do."""
     for word, without in _left_out(said):
+        told = told_of(word)
+        heeding = [told(block, op, said) for block, op in _below(after, selector) if heeds(word, block, op, said)]
+        if not any(value is not None for value in heeding):
+            if _told_value(word, said) not in _PLAIN:
+                yield word
+            continue
         other = before.told(selector, without)
-        if _differs(after, other, told_of(word)) and (
+        if _differs(after, other, _where_heeded(word, told)) and (
             not _differs(after, other, effect) or _axis_in_vain(after, selector, word, said)
         ):
             yield word
+
+
+def _below(tree: StrategyTree, selector: str) -> Iterator[tuple[Block, Op]]:
+    """The ops that a selector names."""
+    for block in tree.model.blocks:
+        where = match_block(selector, block)
+        if where is not None:
+            yield from ((block, op) for op in block.ops if where.covers_op(op.name))
+
+
+def heeds(word: str, block: Block, op: Op, config: NodeConfig) -> bool:
+    """Whether a word can mean anything to an op."""
+    name, _, key = word.partition(".")
+    if name == "partition":
+        return key in op.dims and op.dims[key].role is not Role.INDIVISIBLE
+    if name == "exchange":
+        return op.kind is OpKind.ATTENTION
+    if name == "recompute":
+        return config.recompute != "selective" or op.selective
+    if key == "activation":
+        return bool(op.saves)
+    return any(block.tensors[operand.tensor].kind == "parameter" for operand in op.inputs)
+
+
+def _where_heeded(word: str, told: Callable[[Block, Op, NodeConfig], Any]) -> Callable[[Block, Op, NodeConfig], Any]:
+    return lambda block, op, config: told(block, op, config) if heeds(word, block, op, config) else None
+
+
+def _told_value(word: str, said: NodeConfig) -> Any:
+    name, _, key = word.partition(".")
+    value = getattr(said, name)
+    return (value or {}).get(key) if key else value
 
 
 def _axis_in_vain(tree: StrategyTree, selector: str, word: str, said: NodeConfig) -> bool:
@@ -115,8 +153,9 @@ def told_of(word: str) -> Callable[[Block, Op, NodeConfig], Any]:
         if not key:
             return None if value in _PLAIN else value
         found = (value or {}).get(key)
-        # a dim that is said to stay whole is told nothing new where no axis cuts it
-        return (found or None if key in op.dims else None) if name == "partition" else found
+        if name == "partition":  # a dim that is said to stay whole is told nothing new where no axis cuts it
+            return found or None if key in op.dims else None
+        return None if found == Memory() else found
 
     return told
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Literal
 
+from proteus.arguments import Choice, Kind, Names, Real, Switch, Whole, Wholes, broken_rule
 from proteus.costs import precision as precisions
 from proteus.costs.optimizer import OPTIMIZERS
 from proteus.errors import StrategyError, unknown
 from proteus.frameworks import DEFAULT, Framework
 from proteus.frameworks.framework import KINDS as FRAMEWORK_KINDS
 from proteus.strategy.config import TENSOR_ROLES
-from proteus.strategy.fields import Choice, Kind, Names, Real, Switch, Whole, Wholes
 from proteus.strategy.schedule import SCHEDULES
 from proteus.strategy.stages import CUTS
 
@@ -256,7 +256,7 @@ class Plan:
             try:
                 object.__setattr__(self, name, spec.kind.check(value))
             except ValueError as error:
-                raise StrategyError(_broken(name, value, error)) from None
+                raise StrategyError(broken_rule(name, value, error)) from None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Plan:
@@ -298,12 +298,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({', '.join(f'{name}={value!r}' for name, value in self.said.items())})"
-
-
-def _broken(name: str, value: object, error: ValueError) -> str:
-    text = str(error)
-    shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
-    return f"{name}: {text}" if text.startswith("unknown ") else f"{name}={shown}; it must be {text}"
 
 
 @cache
@@ -413,13 +407,16 @@ def _shown(value: Any) -> str:
 
 
 def decide(plan: Plan, framework: Framework) -> DecidedPlan:
-    """Every field of `plan`: the user's word, else the framework's default, else Proteus's."""
+    """Every field of `plan`: the user's word, else the framework's default, else Proteus's.
+
+    What a model is does not follow from a framework that nobody named.
+    """
     found: dict[str, Decision] = {}
     for name, spec in specs().items():
         value = getattr(plan, name)
         if value is not None:
             found[name] = Decision(value=value, who="you")
-        elif name in framework.defaults:
+        elif name in framework.defaults and (plan.framework is not None or spec.group != "model"):
             default = spec.kind.check(framework.defaults[name])
             found[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
         else:

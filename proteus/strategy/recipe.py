@@ -33,6 +33,7 @@ from proteus.strategy.degrees import (
     check_expert_degrees,
     check_tensor_degree,
     cut_dims,
+    fewest_replicas,
     filled,
     num_experts,
     tensor_axes,
@@ -108,7 +109,7 @@ def write(given: Model, plan: Plan, num_devices: int | None = None) -> Recipe:
     Parameters
     ----------
     num_devices
-        Devices that ``dp="fill"`` fills where the plan says no number; None leaves dp at 1.
+        Devices that ``dp="fill"`` fills where the plan says no number; None are as few as it can do with.
 
     Raises
     ------
@@ -121,10 +122,6 @@ def write(given: Model, plan: Plan, num_devices: int | None = None) -> Recipe:
     _check_said(plan, decided)
     value = decided.value
     tp, pp, cp, ep = value("tp"), value("pp"), value("cp"), value("ep")
-    dp = value("dp")
-    if dp == FILL:
-        room = plan.num_devices if plan.num_devices is not None else num_devices
-        dp = 1 if room is None else filled(room, tp=tp, pp=pp, cp=cp)
     notes: list[str] = []
     pad_vocab = value("pad_vocab")
     if pad_vocab is None and any(block.dims.get("vocab", 0) % tp for block in model.blocks):
@@ -135,6 +132,14 @@ def write(given: Model, plan: Plan, num_devices: int | None = None) -> Recipe:
     check_tensor_degree(model, tp)
     check_context_degree(model, cp)
     heads, per_head = tensor_axes(model, tp)
+    dp = value("dp")
+    if dp == FILL:
+        room = plan.num_devices if plan.num_devices is not None else num_devices
+        dp = (
+            fewest_replicas(model, ep, value("etp"), value("shard"), cp=cp, tp=heads, tq=per_head)
+            if room is None
+            else filled(room, tp=tp, pp=pp, cp=cp)
+        )
     etp = check_expert_degrees(model, ep, value("etp"), dp=dp, cp=cp, tp=heads, tq=per_head)
     micro_batch = value("micro_batch")
     global_batch = value("global_batch") or micro_batch * dp * pp

@@ -8,14 +8,15 @@ tree that remembers the one before (:meth:`StrategyTree.undo`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, Never
 
 from proteus import frameworks
-from proteus.errors import StrategyError, context, unknown
+from proteus.arguments import A, Each, Maybe, Text, Whole, takes
+from proteus.errors import InputError, StrategyError, context, unknown
 from proteus.frameworks import Framework
 from proteus.identity import Keyed
 from proteus.mesh import Mesh
@@ -116,6 +117,10 @@ def _is_whole(op: Op, dim: str) -> bool:
     return dim in op.dims and op.dims[dim].role is Role.INDIVISIBLE
 
 
+#: fields of a schedule that a plan calls otherwise
+_PLAN_NAME = {"name": "schedule"}
+
+
 def _axes(value: object) -> tuple[str, ...]:
     axes = (value,) if isinstance(value, str) else value
     if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
@@ -171,6 +176,8 @@ class StrategyTree:
     __slots__ = ("_previous", "_rows", "_runs", "_state", "model")
 
     def __init__(self, model: Model, *, _state: _State | None = None, _previous: StrategyTree | None = None) -> None:
+        if not isinstance(model, Model):
+            raise StrategyError(f"{model!r} is no model; load one with pt.models.load(name) or pt.from_hf(path)")
         whole = Mesh((("dp", 1),))
         self.model = model
         self._state = _state or _State(
@@ -423,6 +430,7 @@ class StrategyTree:
             frozen=frozen,
         )
 
+    @takes(StrategyError, selector=A(str))
     def unset(self, selector: str) -> StrategyTree:
         """Forget what the node named by `selector` says, the recipe's word for it included."""
         if selector not in dict(self.configs):
@@ -483,12 +491,14 @@ class StrategyTree:
                 raise StrategyError(unknown("field of training", name, known))
         if self.plan is not None:
             return self.change(**changes)
+        changes = {name: getattr(Plan.of({name: value}), name) for name, value in changes.items() if value is not None}
         if isinstance(changes.get("framework"), str):
             changes["framework"] = frameworks.load(changes["framework"])
         elif "precision" in changes and "framework" not in changes:
             changes["framework"] = self.training.framework.given(precision=changes["precision"])
         return self._with(training=replace(self.training, **changes))
 
+    @takes(StrategyError, framework=A(Framework))
     def in_framework(self, framework: Framework) -> StrategyTree:
         """The same configs carried out by another framework, whose defaults are not asked: a what-if."""
         return self._with(training=replace(self.training, framework=framework))
@@ -499,13 +509,17 @@ class StrategyTree:
         for name in changes:
             if name not in known:
                 raise StrategyError(unknown("field of a schedule", name, known))
+        Plan.of({_PLAN_NAME.get(name, name): value for name, value in changes.items() if name != "grid"})
+        if changes.get("grid") is not None and not isinstance(changes["grid"], str):
+            raise StrategyError(f"grid={changes['grid']!r}; it is text with one row of actions per pipeline rank")
         tree = self
         if self.plan is not None and set(changes) - {"grid"}:
-            tree = self.change(**{{"name": "schedule"}.get(k, k): v for k, v in changes.items() if k != "grid"})
+            tree = self.change(**{_PLAN_NAME.get(k, k): v for k, v in changes.items() if k != "grid"})
             changes = {k: v for k, v in changes.items() if k == "grid"}
         new = tree._with(schedule=replace(tree.schedule, **changes)) if changes else tree
         return _undoing(new, self)
 
+    @takes(StrategyError, mesh=A(Mesh), stages=Each(A(Stage), least=1))
     def with_mesh(self, mesh: Mesh, stages: tuple[Stage, ...]) -> StrategyTree:
         """Set the devices: the whole mesh and the stages on it.
 
@@ -526,6 +540,7 @@ class StrategyTree:
             raise StrategyError(f"the stages end at block {at}, the model has {self.model.num_blocks}")
         return self._with(mesh=mesh, stages=stages, origin=None)
 
+    @takes(StrategyError, model=A(Model))
     def on(self, model: Model) -> StrategyTree:
         """A tree without any config on `model`."""
         return StrategyTree(model, _previous=self)
@@ -640,15 +655,31 @@ class StrategyTree:
             )
         return self._again(origin.plan.changed(**changes), origin.num_devices)
 
-    def _again(self, plan: Plan, num_devices: int | None) -> StrategyTree:
-        """The tree of another plan, with the edits made on this one."""
+    def with_edits(self, edits: Iterable[tuple[str, NodeConfig | None]]) -> StrategyTree:
+        """The tree of the same plan with `edits`, in their order, in place of its own; see :attr:`edits`.
+
+        Raises
+        ------
+        StrategyError
+            An edit that does not fit, or a tree that was built by hand.
+        """
+        origin = self._state.origin
+        if origin is None:
+            raise StrategyError("this tree was built by hand, so nothing tells its edits apart; use set() and unset()")
+        return self._again(origin.plan, origin.num_devices, tuple(edits))
+
+    def _again(
+        self, plan: Plan, num_devices: int | None, edits: tuple[tuple[str, NodeConfig | None], ...] | None = None
+    ) -> StrategyTree:
+        """The tree of another plan, with the edits made on this one unless others are given."""
         origin = self._state.origin
         assert origin is not None
         new = _carried_out(origin.model, plan, self, num_devices)
         if self.schedule.grid is not None:
             new = new._with(schedule=replace(new.schedule, grid=self.schedule.grid))
-        for selector, config in origin.edits:
-            new = new._edited(selector, config)
+        with context("an edit does not fit"):
+            for selector, config in origin.edits if edits is None else edits:
+                new = new._edited(selector, config)
         return _undoing(new, self)
 
     def _edited(self, selector: str, config: NodeConfig | None) -> StrategyTree:
@@ -660,15 +691,23 @@ class StrategyTree:
             self._check_axes(selector, config.partition or {}, config.memory or {})
         return self.told(selector, config)
 
+    @takes(StrategyError, num_devices=Whole(least=1))
     def on_devices(self, num_devices: int) -> StrategyTree:
-        """The tree with ``dp="fill"`` filling that many devices; itself where dp is a number."""
+        """The tree on a cluster of that many devices, which ``dp="fill"`` fills, now or after a later change."""
         origin = self._state.origin
-        if origin is None or origin.plan.dp != FILL or origin.plan.num_devices is not None:
+        if origin is None or num_devices == origin.num_devices:
             return self
-        if num_devices == origin.num_devices:
-            return self
-        new = self._again(origin.plan, num_devices)
-        return StrategyTree(new.model, _state=new._state, _previous=self._previous)
+        if origin.plan.dp == FILL and origin.plan.num_devices is None:
+            new = self._again(origin.plan, num_devices)
+            return StrategyTree(new.model, _state=new._state, _previous=self._previous)
+        state = replace(self._state, origin=replace(origin, num_devices=num_devices))
+        same = StrategyTree(self.model, _state=state, _previous=self._previous)
+        same._runs, same._rows = self._runs, self._rows
+        return same
+
+    def without_history(self) -> StrategyTree:
+        """The same tree with nothing to undo and nothing that was found out about it; for those who keep many."""
+        return StrategyTree(self.model, _state=self._state)
 
     def noting(self, note: str) -> StrategyTree:
         """The same tree with one more line among its notes."""
@@ -679,6 +718,7 @@ class StrategyTree:
 
     # -- reading it -------------------------------------------------------
 
+    @takes(StrategyError, selector=A(str))
     def __getitem__(self, selector: str) -> Selection:
         check_selector(selector, self.model)
         return Selection(tree=self, selector=selector)
@@ -694,6 +734,8 @@ class StrategyTree:
 
     def diff(self, other: StrategyTree) -> list[str]:
         """One line for everything in which this tree differs from `other`."""
+        if not isinstance(other, StrategyTree):
+            raise StrategyError(f"{other!r} is no strategy tree to compare with")
         lines = []
         if self.model.lora != other.model.lora:
             lines.append(f"lora: {other.model.lora!r} → {self.model.lora!r}")
@@ -723,13 +765,21 @@ class StrategyTree:
             self._rows = number_rows(self)
         return self._rows
 
-    def to_yaml(self) -> str:
-        """The tree as YAML text; :meth:`from_yaml` reads it back."""
+    def to_yaml(self, *, written_out: bool = False) -> str:
+        """The tree as YAML text; :meth:`from_yaml` reads it back.
+
+        Parameters
+        ----------
+        written_out
+            Write mesh, stages and the configs of all nodes instead of the
+            plan and the edits; what is read back then has no plan.
+        """
         from proteus.strategy.yaml_io import to_yaml
 
-        return to_yaml(self)
+        return to_yaml(self, written_out=written_out)
 
     @staticmethod
+    @takes(InputError, text=A(str, "YAML text"), model=Maybe(A(Model)), source=Text())
     def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") -> StrategyTree:
         """Read a tree from YAML text.
 

@@ -32,10 +32,12 @@ import yaml
 
 from proteus import frameworks
 from proteus.errors import InputError, context, unknown
+from proteus.files import read_yaml
 from proteus.mesh import Mesh
 from proteus.model import zoo
 from proteus.model.graph import Lora, Model
 from proteus.model.lora import with_lora
+from proteus.model.origin import Origin
 from proteus.strategy.config import TENSOR_ROLES, Memory, NodeConfig, ScheduleConfig, Stage, Training, plain
 from proteus.strategy.plan import Plan, specs
 from proteus.strategy.recipe import framework_of
@@ -43,25 +45,27 @@ from proteus.strategy.tree import StrategyTree
 
 #: how the root is written among the nodes
 ROOT = "model"
-_TOP = ("model", "seq", "lora", "plan", "mesh", "training", "schedule", "stages", "nodes")
+_TOP = ("model", "digest", "seq", "lora", "plan", "mesh", "training", "schedule", "stages", "nodes")
 #: what a plan says itself
 _NOT_BESIDE_PLAN = ("mesh", "training", "stages")
 _NODE = ("partition", "memory", "recompute", "exchange", "frozen")
 
 
-def to_yaml(tree: StrategyTree) -> str:
-    """YAML text of a tree."""
-    body = _by_hand(tree) if tree.plan is None else _planned(tree, tree.plan)
-    document = {**_model(tree.given_model), **body}
+def to_yaml(tree: StrategyTree, *, written_out: bool = False) -> str:
+    """YAML text of a tree: its plan and edits, or all configs where it has no plan or they are asked for."""
+    if tree.plan is None or written_out:
+        document = {**_model(tree.model), **_by_hand(tree)}
+    else:
+        document = {**_model(tree.given_model), **_planned(tree, tree.plan)}
     return str(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120))
 
 
 def _model(model: Model) -> dict[str, Any]:
-    return {
-        "model": model.name,
-        **({"seq": model.seq} if model.seq > 1 else {}),
-        **({} if model.lora is None else {"lora": plain(model.lora)}),
-    }
+    """How the model is built again; one that nothing builds again is named, with a digest of its content."""
+    lora = {} if model.lora is None else {"lora": plain(model.lora)}
+    if model.origin is None:
+        return {"model": model.name, "digest": model.digest, **lora}
+    return {"model": model.origin.plain(), **lora}
 
 
 def _planned(tree: StrategyTree, said: Plan) -> dict[str, Any]:
@@ -117,8 +121,19 @@ def _plain_node(config: NodeConfig) -> dict[str, Any]:
     return row
 
 
-def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") -> StrategyTree:
+def from_yaml(
+    text: str, *, model: Model | None = None, source: str = "tree", beside: Sequence[str] = ()
+) -> StrategyTree:
     """The tree that YAML text describes.
+
+    Parameters
+    ----------
+    model
+        Needed when the text names a model that is not in the zoo.
+    source
+        Name of the file, for error messages.
+    beside
+        Fields that stand beside those of the tree, for another reader.
 
     Raises
     ------
@@ -127,25 +142,11 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
     StrategyError
         A node, dim, axis or degree that does not exist.
     """
-    try:
-        _check_plain(text, source)
-        document = yaml.safe_load(text)
-        lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader), source)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{source}, line {mark.line + 1}" if mark is not None else source
-        raise InputError(f"{where}: not YAML: {getattr(error, 'problem', error)}") from None
-    except InputError:
-        raise
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"{source}: not YAML that can be read: {error}") from None
+    document, lines = read_yaml(text, source=source)
     reader = _Reader(source, lines)
     top = reader.mapping(document, ())
     reader.only(top, _TOP, ())
-    if model is None:
-        name, seq = reader.text(top.get("model"), ("model",)), reader.optional_int(top, "seq", ())
-        with context(reader.where(("model",))):
-            model = zoo.load(name, seq=seq)
+    model = reader.model(top, model)
     if top.get("lora") is not None:
         with context(reader.where(("lora",))):
             model = with_lora(model, reader.lora(top["lora"], ("lora",)))
@@ -162,32 +163,6 @@ def from_yaml(text: str, *, model: Model | None = None, source: str = "tree") ->
             else:  # the plan may have changed since the edit, which then says nothing for now
                 tree = tree.edit(node, **reader.node(row, path))
     return StrategyTree(tree.model, _state=tree._state)
-
-
-def _check_plain(text: str, source: str) -> None:
-    """A few lines of aliases of aliases stand for more nodes than any memory holds."""
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise InputError(f"{source}, line {event.start_mark.line + 1}: alias *{event.anchor}; write the value out")
-
-
-def _lines(node: Any, source: str, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
-    """Line of every key, by its path."""
-    found: dict[tuple[str, ...], int] = {}
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            at = (*path, str(key.value))
-            if at in found:
-                line = key.start_mark.line + 1
-                raise InputError(f"{source}, line {line}: {'.'.join(at)} stands there twice; keep one")
-            found[at] = key.start_mark.line + 1
-            found.update(_lines(value, source, at))
-    elif isinstance(node, yaml.SequenceNode):
-        for number, value in enumerate(node.value):
-            at = (*path, str(number))
-            found[at] = value.start_mark.line + 1
-            found.update(_lines(value, source, at))
-    return found
 
 
 class _Reader:
@@ -230,6 +205,20 @@ class _Reader:
     def mesh(self, value: Any, path: tuple[str, ...]) -> Mesh:
         axes = self.mapping(value, path)
         return Mesh(tuple((str(name), self.integer(size, (*path, str(name)), 1)) for name, size in axes.items()))
+
+    def model(self, top: Mapping[str, Any], given: Model | None) -> Model:
+        """The model that the file names, or the one that its caller gave for a name that nothing builds."""
+        if given is None:
+            with context(self.where(("model",))):
+                if "digest" in top:
+                    name = self.text(top.get("model"), ("model",))
+                    raise InputError(f"{name!r} is a model of somebody's own; pass it as model= (--model)")
+                origin = Origin.parse(top.get("model"))
+                seq = self.optional_int(top, "seq", ())
+                return zoo.rebuild(origin if seq is None else origin.with_seq(seq))
+        if "digest" in top and top.get("lora") is None and given.digest != top["digest"]:
+            raise self.fail(("digest",), f"the tree was made on another model than {given!r}, which was given for it")
+        return given
 
     def planned(self, top: Mapping[str, Any], model: Model) -> StrategyTree:
         for name in _NOT_BESIDE_PLAN:

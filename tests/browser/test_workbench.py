@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from proteus.strategy.plan import specs
 from tests.browser.lab import Lab
 from tests.browser.views import BUILD, DRAWN, TIMELINE, choose, probe, row, tab
 
@@ -95,8 +96,10 @@ def test_an_unfolded_device_may_stand_for_itself_alone_next(bench: Page) -> None
 def test_a_degree_is_changed_and_undone(bench: Page) -> None:
     steps = bench.locator(".pt-metric-value").first
     before = steps.inner_text()
+    data = bench.locator(".pt-controls select[name=dp]")
+    expect(data.locator("option:checked")).to_have_text("fill (2)")
     choose(bench, "tp", "4")
-    bench.wait_for_function("window.proteusProbe.controls.values.dp === 1")
+    expect(data.locator("option:checked")).to_have_text("fill (1)")
     expect(bench.locator(".pt-change").first).to_contain_text("%")
     assert steps.inner_text() != before
     bench.get_by_role("button", name="Undo the last change").click()
@@ -107,7 +110,58 @@ def test_a_degree_is_changed_and_undone(bench: Page) -> None:
 def test_impossible_values_are_greyed_with_their_reason(bench: Page) -> None:
     barred = bench.locator(".pt-controls select[name=tp] option[disabled]")
     assert barred.count() >= 1
-    assert "needs" in barred.first.inner_text() or "divide" in barred.first.inner_text()
+    assert any(word in barred.first.inner_text() for word in ("needs", "divide", "there are 8"))
+
+
+def test_a_batch_that_does_not_divide_is_refused_and_dp_stays(bench: Page) -> None:
+    choose(bench, "dp", "2")
+    batch = bench.locator(".pt-controls input[name=global_batch]")
+    batch.fill("7")
+    batch.press("Enter")
+    expect(bench.locator(".pt-hint.pt-error")).to_contain_text("nearest: 6 or 8")
+    expect(batch).to_have_value("16")
+    assert probe(bench, "controls.values.dp") == 2
+
+
+def test_every_field_of_the_plan_can_be_reached(bench: Page) -> None:
+    more = bench.locator(".pt-more summary")
+    steps = bench.locator(".pt-controls input[name=bucket_bytes]")
+    expect(steps).to_be_hidden()
+    more.focus()
+    bench.keyboard.press("Enter")
+    expect(steps).to_be_visible()
+    names = bench.evaluate("[...document.querySelectorAll('.pt-controls :is(select, input)')].map(part => part.name)")
+    assert set(specs()) <= set(names)
+    for name, text in (("bucket_bytes", "25e6"), ("offload", "optimizer"), ("framework", "torchtitan")):
+        before = probe(bench, "timeline.rev")
+        entry = bench.locator(f".pt-controls input[name={name}]")
+        entry.fill(text)
+        entry.press("Enter")
+        bench.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
+    expect(bench.locator(".pt-facts")).to_contain_text("torchtitan")
+    assert probe(bench, "controls.values.bucket_bytes") == 25e6
+    before = probe(bench, "timeline.rev")
+    entry = bench.locator(".pt-controls input[name=framework]")
+    entry.fill("")  # the word is taken back
+    entry.press("Enter")
+    bench.wait_for_function(f"window.proteusProbe.timeline.rev > {before}")
+    expect(bench.locator(".pt-facts")).not_to_contain_text("torchtitan")
+    assert probe(bench, "controls.values.bucket_bytes") == 25e6
+    more.click()
+
+
+def test_idle_devices_are_a_warning_and_assumptions_can_be_read(bench: Page) -> None:
+    facts = bench.locator(".pt-facts")
+    expect(facts).to_contain_text("gpt2 · seq 1024 · global batch 16, micro-batch 1 · dp 2 × tp 2 × pp 2 · ZeRO 1")
+    expect(facts).to_contain_text("8 of 8 devices")
+    expect(bench.locator(".pt-warning")).to_be_hidden()
+    choose(bench, "dp", "1")
+    expect(bench.locator(".pt-warning")).to_contain_text("4 of 8 devices are idle")
+    lines = bench.locator(".pt-assumed li")
+    expect(lines.first).to_be_hidden()
+    bench.locator(".pt-assumed summary").click()
+    expect(lines.filter(has_text="framework megatron-core")).to_be_visible()
+    bench.locator(".pt-assumed summary").click()
 
 
 def test_a_node_is_edited_by_keyboard_alone(bench: Page) -> None:

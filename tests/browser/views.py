@@ -11,7 +11,7 @@ import proteus as pt
 BUILD = """
 import proteus as pt
 model = pt.models.load("gpt2")
-tree = pt.StrategyTree(model).parallelize(dp=2, tp=2, pp=2, micro_batch=1, global_batch=16, zero=1)
+tree = pt.StrategyTree(model).parallelize(dp="fill", tp=2, pp=2, micro_batch=1, global_batch=16, zero=1)
 bench = pt.lab(tree, pt.clusters.load("dgx-a100"))
 bench
 """

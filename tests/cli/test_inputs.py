@@ -23,6 +23,19 @@ def test_hosts_by_colon_or_by_flag() -> None:
 
 def test_another_gpu_in_the_hosts() -> None:
     assert load_cluster(parse("cluster", "dgx-a100", "--gpu", "a100-40gb")).gpu().name == "a100-40gb"
+    assert load_cluster(parse("cluster", "dgx-h100:2", "--gpu", "h800")).link_capacity_Bps[0] == 200e9
+    with pytest.raises(TopologyError, match="joined by NVSwitch; l40s has neither"):
+        load_cluster(parse("cluster", "dgx-h100", "--gpu", "l40s"))
+
+
+def test_a_gpu_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("gpu: mine\nlike: a100\nmemory_MiB: 65536\n", encoding="utf-8")
+    gpu = load_cluster(parse("cluster", "dgx-a100:2", "--gpu", str(path))).gpu(15)
+    assert (gpu.name, gpu.memory_bytes) == ("mine", 2**36)
+    path.write_text("gpu: mine\nlike: a100\nmemory: 65536\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"mine\.yaml: the GPU: unknown key 'memory'; nearest: memory_"):
+        load_cluster(parse("cluster", "dgx-a100:2", "--gpu", str(path)))
 
 
 def test_several_names_are_one_mixed_cluster() -> None:

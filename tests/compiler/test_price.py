@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 import proteus as pt
+from proteus import frameworks
 from proteus.compiler.chain import chain
 from proteus.compiler.memory import static_memory
 from proteus.compiler.price import Pricer
 from proteus.compiler.program import Compute, ProgramPhase
-from proteus.costs import profile
+from proteus.costs import precision
 from proteus.hardware import gpus
 from proteus.strategy import StrategyTree
 
-EAGER = profile.load("torchtune")
-BF16 = EAGER.precision("bf16")
+EAGER = frameworks.load("torchtune")
+BF16 = precision.kept_by(EAGER, "bf16")
 NF4 = 0.5 + 1 / 64 + 1 / 4096
 
 

@@ -12,8 +12,10 @@ from proteus.compiler.kinds import SpanKind
 CLUSTER = pt.clusters.load("dgx-a100")
 
 
-def graph(profile: str, **degrees: object) -> ExecutionGraph:
-    tree = pt.StrategyTree(pt.models.load("gpt2", layers=4)).parallelize(profile=f"megatron, {profile}", **degrees)
+def graph(framework: str, **degrees: object) -> ExecutionGraph:
+    tree = pt.StrategyTree(pt.models.load("gpt2", layers=4)).parallelize(
+        framework=f"megatron-core, {framework}", **degrees
+    )
     return compile_tree(tree, CLUSTER)
 
 
@@ -40,7 +42,8 @@ def test_routing_holds_the_host_within_a_block() -> None:
     model = pt.models.load("tiny-moe", layers=2)
     free, held = (
         compile_tree(
-            pt.StrategyTree(model).parallelize(dp=2, ep=2, profile=f"megatron, host_waits_for_routing={text}"), CLUSTER
+            pt.StrategyTree(model).parallelize(dp=2, ep=2, framework=f"megatron, host_waits_for_routing={text}"),
+            CLUSTER,
         )
         for text in ("false", "true")
     )

@@ -46,7 +46,7 @@ def test_large_parameters_are_gathered_apart() -> None:
 def test_gathers_apart_wait_for_their_block() -> None:
     tree = pt.StrategyTree(pt.models.load("llama2-7b", layers=4)).parallelize(dp=8, zero=3, global_batch=8)
     ahead, apart = (
-        pt.simulate(tree.with_training(profile=f"deepspeed, prefetches={text}"), pt.clusters.load("dgx-a100"))
+        pt.simulate(tree.with_training(framework=f"deepspeed, prefetches={text}"), pt.clusters.load("dgx-a100"))
         for text in ("true", "false")
     )
     assert apart.exposed_comm_s["parameter"] > 2 * ahead.exposed_comm_s["parameter"]
@@ -57,7 +57,7 @@ def test_gathers_after_the_gradients_of_the_block_after() -> None:
     """BACKWARD_POST: every gather of the backward but the first stands alone, those of the forward hide."""
     tree = pt.StrategyTree(pt.models.load("llama2-7b", layers=8)).parallelize(dp=8, zero=3, micro_batch=2)
     before, after = (
-        pt.simulate(tree.with_training(profile=f"fsdp, prefetches_backward={text}"), pt.clusters.load("dgx-a100"))
+        pt.simulate(tree.with_training(framework=f"fsdp, prefetches_backward={text}"), pt.clusters.load("dgx-a100"))
         for text in ("true", "false")
     )
     assert after.exposed_comm_s["parameter"] > 2 * before.exposed_comm_s["parameter"]

@@ -7,18 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from proteus.costs import precision, profile
+from proteus import frameworks
+from proteus.costs import precision
 from proteus.costs.lower import COLUMN_COST, works
 from proteus.costs.ops import OpCosts
 from proteus.costs.work import Access, Family, Phase, Work
 from proteus.errors import ModelError
+from proteus.frameworks import Framework
 from proteus.hardware import gpus
 from proteus.model import zoo
 from proteus.model.builder import BlockBuilder
 from proteus.model.graph import Op, OpKind
 
-MEGATRON, EAGER = profile.load("megatron"), profile.load("torch-eager")
-BF16 = MEGATRON.precision("bf16")
+MEGATRON, EAGER = frameworks.load("megatron"), frameworks.load("ddp")
+BF16 = precision.kept_by(MEGATRON, "bf16")
 
 
 def linear() -> Op:
@@ -52,7 +54,7 @@ def test_fp32_gradient_is_read_and_written() -> None:
 
 def test_unfused_accumulation_is_a_pass_of_its_own() -> None:
     op = linear()
-    found = works(op, at(op), Phase.WEIGHT_GRAD, EAGER.precision("bf16"), EAGER)
+    found = works(op, at(op), Phase.WEIGHT_GRAD, precision.kept_by(EAGER, "bf16"), EAGER)
     assert [w.family for w in found] == [Family.GEMM, Family.MEMORY]
 
 
@@ -134,7 +136,7 @@ def test_biases_of_experts_are_added_by_operators() -> None:
 
 
 def test_unfused_attention_moves_the_scores() -> None:
-    old = profile.load("megatron-sc21")
+    old = frameworks.load("megatron-lm@2")
     found = works(attention(), at(attention()), Phase.FORWARD, BF16, old)
     assert [w.family for w in found if w.family is Family.GEMM] == [Family.GEMM] * 2
     scores = 32 * 4096 * 4096
@@ -147,7 +149,7 @@ def test_tensor_cores_read_rows_of_16_bytes(dim: int, dtype: str) -> None:
     op = plain_attention()
     sizes = at(op, kv_heads=16, head_dim=dim)
     for phase, products in ((Phase.FORWARD, 2), (Phase.INPUT_GRAD, 4)):
-        found = [w for w in works(op, sizes, phase, BF16, profile.load("megatron-sc21")) if w.family is Family.GEMM]
+        found = [w for w in works(op, sizes, phase, BF16, frameworks.load("megatron-lm@2")) if w.family is Family.GEMM]
         assert [w.dtype for w in found] == [dtype] * products
         assert all(w.dtype == "bf16" or w.bytes < 4 * w.flop / dim for w in found)  # operands stay narrow
     assert [w.dtype for w in works(op, sizes, Phase.FORWARD, BF16, MEGATRON)][-1] == "bf16"  # flash attention pads
@@ -164,7 +166,7 @@ def test_products_of_misaligned_heads_take_as_long_as_measured() -> None:
     def products_s(dim: int) -> float:
         sizes = at(op, batch=1, seq=2048, kv_seq=2048, kv_heads=64, head_dim=dim)
         phases = (Phase.FORWARD, Phase.FORWARD, Phase.INPUT_GRAD)  # full recomputation
-        kernels = [w for phase in phases for w in works(op, sizes, phase, BF16, profile.load("megatron-sc21"))]
+        kernels = [w for phase in phases for w in works(op, sizes, phase, BF16, frameworks.load("megatron-lm@2"))]
         return sum(costs.time(w).time_s for w in kernels if w.family is Family.GEMM)
 
     assert products_s(108) - products_s(112) == pytest.approx(40e-3, rel=0.2)
@@ -172,7 +174,7 @@ def test_products_of_misaligned_heads_take_as_long_as_measured() -> None:
 
 def test_unfused_attention_turns_heads_and_tokens_around() -> None:
     """q, k, v and the result read and written, 16 elements by token and head dimension; and scale, mask, softmax."""
-    op, old = plain_attention(), profile.load("apex-bert")
+    op, old = plain_attention(), frameworks.load("apex-bert")
     scores, one = 16 * 512 * 512, 16 * 512 * 64
     # a mask has no gradient; the gradients of three products are summed by two kernels of three operands
     for phase, by_score, summed in ((Phase.FORWARD, 2 + 2 + 2, 0), (Phase.INPUT_GRAD, 2 + 3, 2 * 3)):
@@ -188,7 +190,7 @@ def test_standard_attention_takes_as_long_as_measured(dim: int, seq: int, measur
     """PyTorch's on A100, forward and backward, no mask: bars of FlashAttention-2's figure [TFLOP/s]."""
     op = plain_attention()
     sizes = at(op, batch=16384 // seq, seq=seq, kv_seq=seq, kv_heads=2048 // dim, head_dim=dim)
-    costs, old = OpCosts(gpus.load("a100-80gb")), profile.load("megatron-sc21")
+    costs, old = OpCosts(gpus.load("a100-80gb")), frameworks.load("megatron-lm@2")
     kernels = [w for phase in (Phase.FORWARD, Phase.INPUT_GRAD) for w in works(op, sizes, phase, BF16, old)]
     took_s = sum(costs.time(work).time_s for work in kernels)
     assert took_s == pytest.approx(14 * 16384 * seq * 2048 / (measured * 1e12), rel=0.04)
@@ -198,7 +200,7 @@ def test_a_sum_after_a_batch_norm_is_one_operand_more_of_its_kernel() -> None:
     ops = {
         op.kind: op for b in zoo.load("resnet50").blocks for op in b.ops if op.kind in (OpKind.ADD, OpKind.ACTIVATION)
     }
-    add, fused = ops[OpKind.ADD], profile.load("mxnet")
+    add, fused = ops[OpKind.ADD], frameworks.load("mxnet")
     image = math.prod(add.sizes()[dim] for dim in add.outputs[0].dims)
     for phase, apart in ((Phase.FORWARD, 3), (Phase.INPUT_GRAD, 0)):
         for frame, passes in ((EAGER, apart), (fused, 1)):
@@ -251,7 +253,7 @@ def test_a_norm_in_operators_takes_as_long_as_measured() -> None:
 
 def test_compiled_norm_saves_a_read() -> None:
     op = next(op for b in zoo.load("llama2-7b").blocks for op in b.ops if op.kind is OpKind.RMS_NORM)
-    compiled = profile.load("torch-compile")
+    compiled = frameworks.load("ddp, compile=true")
     one = sum(w.bytes for w in works(op, op.sizes(), Phase.FORWARD, BF16, compiled))
     two = sum(w.bytes for w in works(op, op.sizes(), Phase.FORWARD, BF16, MEGATRON))
     assert one < two
@@ -259,7 +261,7 @@ def test_compiled_norm_saves_a_read() -> None:
 
 def test_fp8_products_and_their_casts() -> None:
     op = linear()
-    fp8 = MEGATRON.precision("fp8")
+    fp8 = precision.kept_by(MEGATRON, "fp8")
     cast, product = works(op, at(op, batch=4), Phase.FORWARD, fp8, MEGATRON)
     assert cast.family is Family.MEMORY
     assert product.dtype == "fp8"
@@ -271,8 +273,8 @@ def test_fp8_products_and_their_casts() -> None:
     # gate and value of twice the width in, its product out: fused 2 in + 1 out and 1 out + 2 x 2 in; else
     # silu 1 + 1 and product 2 + 1, and backward 3 + 3 for both factors, 3 for silu, 2 + 2 to join their gradients
     [
-        ("llama3-8b", {"megatron": (3, 5), "torch-eager": (5, 13)}),
-        ("gpt2", {"megatron": (2, 3), "torch-eager": (2, 3)}),
+        ("llama3-8b", {"megatron": (3, 5), "ddp": (5, 13)}),
+        ("gpt2", {"megatron": (2, 3), "ddp": (2, 3)}),
     ],
 )
 def test_an_activation_of_several_kernels_moves_more(model: str, elements: dict[str, tuple[int, int]]) -> None:
@@ -283,7 +285,7 @@ def test_an_activation_of_several_kernels_moves_more(model: str, elements: dict[
         out *= sizes[dim]
     for name, moved in elements.items():
         for phase, count in zip((Phase.FORWARD, Phase.INPUT_GRAD), moved, strict=True):
-            found = works(op, sizes, phase, BF16, profile.load(name))
+            found = works(op, sizes, phase, BF16, frameworks.load(name))
             assert sum(work.bytes for work in found) == 2 * count * out
 
 
@@ -291,7 +293,7 @@ def test_convolutions_in_half_precision_turn_images_that_lie_channels_first() ->
     block = next(b for b in zoo.load("tiny-cnn").blocks if any(op.kind is OpKind.CONV2D for op in b.ops))
     op = next(op for op in block.ops if op.kind is OpKind.CONV2D)
     sizes = {dim: 4 if dim == "batch" else block.dims[dim] for dim in op.dims}
-    first = profile.load("torch-eager")
+    first = frameworks.load("ddp")
     x, y = (4 * math.prod(block.dims[d] for d in o.dims if d != "batch") for o in (op.inputs[0], op.outputs[0]))
     for phase in Phase:
         conv, turned = works(op, sizes, phase, BF16, first)
@@ -308,9 +310,9 @@ def test_what_an_adapter_adds_is_scaled_in_a_pass_of_its_own() -> None:
     b.op("scaled", OpKind.ADD, dims, [plain, y], dims, attrs={"scaled": True})
     add, scaled = b.build().ops
     one = 8 * 16 * 2.0
-    compiled = profile.load("torch-compile")
+    compiled = frameworks.load("ddp, compile=true")
 
-    def moved(op: Op, phase: Phase, how: profile.Profile) -> float:
+    def moved(op: Op, phase: Phase, how: Framework) -> float:
         return sum(work.bytes for work in works(op, op.sizes(), phase, BF16, how))
 
     assert moved(add, Phase.FORWARD, EAGER) == 3 * one
@@ -321,7 +323,7 @@ def test_what_an_adapter_adds_is_scaled_in_a_pass_of_its_own() -> None:
 
 def test_nvfp4_products_and_their_casts() -> None:
     """Three kernels read the operand: largest magnitude, rows, transformed columns; two of them write."""
-    op, four = linear(), MEGATRON.precision("nvfp4")
+    op, four = linear(), precision.kept_by(MEGATRON, "nvfp4")
     cast, product = works(op, at(op, batch=4), Phase.FORWARD, four, MEGATRON)
     element = 0.5 + 1 / 16
     assert (cast.num_kernels, cast.bytes) == (3, 4 * 8 * 16 * (3 * 2.0 + 2 * element))
@@ -330,7 +332,7 @@ def test_nvfp4_products_and_their_casts() -> None:
 
 
 def test_scales_by_row_are_found_twice_and_multiplied_in_after_gradients() -> None:
-    op, by_row, by_tensor = linear(), MEGATRON.precision("fp8-rowwise"), MEGATRON.precision("fp8")
+    op, by_row, by_tensor = linear(), precision.kept_by(MEGATRON, "fp8-rowwise"), precision.kept_by(MEGATRON, "fp8")
     sizes = at(op, batch=4)
     cast, product = works(op, sizes, Phase.FORWARD, by_row, MEGATRON)
     assert cast.bytes == 4 * 8 * 16 * (3.0 + COLUMN_COST * 5.0)  # bf16 to fp8: rows once, columns twice
@@ -343,7 +345,7 @@ def test_scales_by_row_are_found_twice_and_multiplied_in_after_gradients() -> No
 
 
 def test_logits_and_routers_are_not_quantised() -> None:
-    four = MEGATRON.precision("nvfp4")
+    four = precision.kept_by(MEGATRON, "nvfp4")
     for block, name in ((-1, "head"), (1, "mlp.router")):
         op = next(op for op in zoo.load("mixtral-8x7b", layers=1).blocks[block].ops if op.name == name)
         (product,) = (w for w in works(op, op.sizes(), Phase.FORWARD, four, MEGATRON))

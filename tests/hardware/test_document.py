@@ -24,7 +24,6 @@ chip: gx100
 generation: next
 compute_capability: "11.0"
 fallback: [gb100]
-attention_kernels: [memory_efficient, flash2, cudnn]
 nvlink: nvlink5
 has_nvls: true
 boards:
@@ -109,8 +108,7 @@ def test_several_boards_need_a_name(tmp_path: Path) -> None:
         ("nvlink: nvlink5", "nvlink: fast", "'fast' is no family of links"),
         ("[gb100]", "[gb1000]", "fallback: unknown chip 'gb1000'; nearest: gb100"),
         ("[gb100]", "[]", "neither it nor a fallback has a gemm curve"),
-        ("cudnn]", "cuddn]", "attention_kernels: unknown word 'cuddn'; nearest: cudnn"),
-        ("attention_kernels: [memory_efficient, flash2, cudnn]\n", "", "attention_kernels is missing"),
+        ("nvlink: nvlink5", "nvlink: nvlink5\narchitecture: sm_90", "architecture: 'sm_90' is none of AMD's"),
         ("eff: 0.9, ", "", "curves: memory: stream: params: eff is missing"),
         ("eff: 0.9", "eff: 0.9, efff: 1", "params: unknown key 'efff'; nearest: eff"),
         ("  memory:\n", "  memoir:\n", "unknown family of kernels 'memoir'; nearest: memory"),

@@ -27,7 +27,7 @@ from proteus.profiling.operators import Measured, shared_out
 from proteus.profiling.timing import Clock
 
 TINY = {"layers": 1, "dropout": 0.0, "attention_dropout": 0.0}
-SETTINGS = {"micro_batch": 2, "precision": "fp32", "profile": "torch-eager, optimizer=fused"}
+SETTINGS = {"micro_batch": 2, "precision": "fp32", "framework": "ddp, optimizer_kernels=fused"}
 
 
 def tree(**degrees: int) -> pt.StrategyTree:
@@ -141,7 +141,7 @@ def test_the_clock_counts_runs() -> None:
 
 def test_the_command_and_the_simulation_of_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "mine.json")
-    model = ["--model", "tiny-cnn", "--dp", "2", "--precision", "fp32", "--profile", "torch-eager"]
+    model = ["--model", "tiny-cnn", "--dp", "2", "--precision", "fp32", "--framework", "ddp"]
     assert main(["profile", *model, "--out", file, "--budget", "0.001", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["devices"] == 2 and told["kernels"] > 5 and is_machine(file)
@@ -150,7 +150,7 @@ def test_the_command_and_the_simulation_of_its_file(tmp_path: Path, capsys: pyte
         found = json.loads(capsys.readouterr().out)
         assert found["devices"] == 2
         known = load(file)
-        wanted = pt.StrategyTree(pt.models.load("tiny-cnn")).parallelize(dp=2, precision="fp32", profile="torch-eager")
+        wanted = pt.StrategyTree(pt.models.load("tiny-cnn")).parallelize(dp=2, precision="fp32", framework="ddp")
         step = pt.simulate(wanted, known.cluster(), calibration=known.calibration).step_time_s
         assert found["step_time_s"] == step
 

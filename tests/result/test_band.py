@@ -144,6 +144,8 @@ def test_a_measured_step_narrows() -> None:
 
 def test_two_kinds_of_gpu_are_off_by_themselves() -> None:
     cluster = pt.Cluster.mixed([pt.clusters.load("dgx-a100"), pt.clusters.load("dgx-h100")])
-    mixed = pt.simulate(pt.StrategyTree(small()).parallelize(pp=2, dp=8, global_batch=64), cluster)
+    mixed = pt.simulate(
+        pt.StrategyTree(small()).parallelize(pp=2, dp=8, global_batch=64, framework="megatron-core, op_s=1e-6"), cluster
+    )
     kinds = {name.partition(" on ")[2] for name in mixed.step_time_band.parts if name.startswith("gemm")}
     assert len(kinds) == 2

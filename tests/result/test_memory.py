@@ -64,15 +64,15 @@ def test_activations_of_a_layer_are_34_sbh() -> None:
     assert peak_of_layers(found) == pytest.approx(layers * (34 * seq * batch * hidden + log_sum_exp), rel=1e-12)
 
 
-def peak_with(profile: str) -> float:
+def peak_with(framework: str) -> float:
     """Peak of the layers in one framework [bytes]."""
-    tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile)
+    tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, framework=framework)
     return peak_of_layers(pt.simulate(tree, pt.clusters.load("dgx-h100")))
 
 
 def test_unfused_attention_keeps_5_a_s_s_b_more() -> None:
     """The same paper: softmax output 2, dropout mask 1 and dropout output 2 bytes per score."""
-    unfused, fused = (peak_with(profile) for profile in ("megatron-sc21", "megatron"))
+    unfused, fused = (peak_with(framework) for framework in ("megatron-lm@2", "megatron"))
     heads, seq, batch, layers, hidden = 8, 1024, 4, 12, 512
     scores = 5 * heads * seq * seq * batch
     # instead of the log-sum-exp, and attention's output is kept either way
@@ -80,14 +80,16 @@ def test_unfused_attention_keeps_5_a_s_s_b_more() -> None:
 
 
 def test_a_softmax_in_operators_keeps_its_fp32_result_besides() -> None:
-    operators, kernel = (peak_with(profile) for profile in ("megatron-sc21, attention=unfused_fp32", "megatron-sc21"))
+    operators, kernel = (
+        peak_with(framework) for framework in ("megatron-lm@2, attention=unfused_fp32", "megatron-lm@2")
+    )
     heads, seq, batch, layers = 8, 1024, 4, 12
     assert operators - kernel == pytest.approx(layers * 4 * heads * seq * seq * batch, rel=1e-9)
 
 
 def test_a_loss_that_holds_its_logits_peaks_at_14_bytes_each() -> None:
     """The logits 2, log_softmax 4, the gradients of nll_loss and of log_softmax 4 and 4."""
-    tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile="megatron, loss=held")
+    tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, framework="megatron, loss=held")
     (steps,) = pt.simulate(tree, pt.clusters.load("dgx-h100")).memory_over_time.values()
     layers = 12 * (34 * 1024 * 4 * 512 + 4 * 1024 * 4 * 8)
     logits = steps.bytes.max() - steps.static_bytes - layers
@@ -95,8 +97,8 @@ def test_a_loss_that_holds_its_logits_peaks_at_14_bytes_each() -> None:
 
 
 def test_fragments_are_a_share_of_what_comes_and_goes() -> None:
-    def steps(profile: str) -> MemorySteps:
-        tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, profile=profile)
+    def steps(framework: str) -> MemorySteps:
+        tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, framework=framework)
         (found,) = pt.simulate(tree, pt.clusters.load("dgx-h100")).memory_over_time.values()
         return found
 
@@ -145,5 +147,5 @@ def test_zero_divides_what_it_cuts() -> None:
 
 def test_workspaces() -> None:
     hopper, ampere = load("h100"), load("a100")
-    assert workspace_bytes(hopper, "torch-eager") == 64 * MiB
-    assert workspace_bytes(ampere, "torch-eager") < workspace_bytes(ampere, "megatron") < 32 * MiB
+    assert workspace_bytes(hopper, has_engine=False) == 64 * MiB
+    assert workspace_bytes(ampere, has_engine=False) < workspace_bytes(ampere, has_engine=True) < 32 * MiB

@@ -69,7 +69,7 @@ def test_interleaving_divides_the_bubble() -> None:
 
 
 def test_a_straggler_is_waited_for() -> None:
-    tree = pt.StrategyTree(small()).parallelize(dp=8, global_batch=16)
+    tree = pt.StrategyTree(small()).parallelize(dp=8, global_batch=16, framework="ddp")  # not bound by the host
     cluster = pt.clusters.load("dgx-a100").slow_device(5, 1.5)
     found = pt.simulate(tree, cluster)
     slow = next(d for d in found.devices if d.multiplicity == 1)

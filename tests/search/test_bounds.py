@@ -16,13 +16,13 @@ SHAPES = shapes(MODEL, CLUSTER, 16, ("1f1b", "interleaved", "zb-h1"))
 def test_bounds_hold(shape: Shape) -> None:
     result = pt.simulate(pt.StrategyTree(MODEL).parallelize(**shape.settings()), CLUSTER)
     assert least_time(MODEL, CLUSTER, shape, "bf16") <= result.step_time_s
-    assert least_memory(result.tree) <= result.peak_memory_bytes
+    assert least_memory(result.tree, CLUSTER) <= result.peak_memory_bytes
     assert guessed_time(MODEL, CLUSTER, shape, "bf16") > 0
 
 
 def test_memory_bound_counts_micro_batches_in_flight() -> None:
     trees = [pt.StrategyTree(MODEL).parallelize(pp=4, global_batch=batch) for batch in (2, 4, 8)]
-    two, four, many = (least_memory(tree) for tree in trees)
+    two, four, many = (least_memory(tree, CLUSTER) for tree in trees)
     assert two < four == many  # the first of four stages keeps four micro-batches however many there are
 
 
@@ -37,4 +37,4 @@ def test_bounds_hold_for_adapters() -> None:
     result = pt.simulate(pt.StrategyTree(adapted).parallelize(**shape.settings()), CLUSTER)
     assert least_flop(adapted) < result.model_flop / shape.global_batch < least_flop(MODEL)
     assert least_time(adapted, CLUSTER, shape, "bf16") <= result.step_time_s
-    assert least_memory(result.tree) <= result.peak_memory_bytes
+    assert least_memory(result.tree, CLUSTER) <= result.peak_memory_bytes

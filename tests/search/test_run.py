@@ -57,7 +57,7 @@ def test_bad_settings(bad: dict[str, object]) -> None:
         pt.search(MODEL, CLUSTER, global_batch=8, **bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bad", [{"profile": "megatronn"}, {"precision": "bf61"}])
+@pytest.mark.parametrize("bad", [{"framework": "megatronn"}, {"precision": "bf61"}])
 def test_unknown_names_are_named(bad: dict[str, str]) -> None:
     with pytest.raises(InputError, match=r"unknown .*; nearest: "):
         pt.search(MODEL, CLUSTER, global_batch=8, **bad)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pytest
 import proteus as pt
 from proteus.errors import StrategyError
 from proteus.mesh import Mesh
-from proteus.strategy import Memory, Stage, StrategyTree
+from proteus.strategy import Memory, NodeConfig, Stage, StrategyTree
 
 
 @pytest.fixture
@@ -99,3 +99,30 @@ def test_rows_mirror_the_module_hierarchy(tree: StrategyTree) -> None:
     assert [row.id for row in rows] == list(range(len(rows)))
     ids = tree.node_ids()
     assert rows[ids[("head", "loss.pick")]].path == "head.loss.pick"
+
+
+def test_other_edits_take_the_place_of_those_that_were_made() -> None:
+    plain = StrategyTree(pt.models.load("tiny-llama")).parallelize(dp=2, tp=2, global_batch=4)
+    tree = plain.set("layers.0", recompute="full").set("layers.1", recompute="full")
+    assert tree.with_edits(()) == plain and tree.with_edits(()).undo() is tree
+    assert tree.with_edits(tree.edits[:1]) == plain.set("layers.0", recompute="full")
+    with pytest.raises(StrategyError, match=r"an edit does not fit: layers\.9"):
+        tree.with_edits([("layers.9", NodeConfig(recompute="full"))])
+    with pytest.raises(StrategyError, match="built by hand"):
+        StrategyTree(plain.model).with_edits(())
+
+
+def test_a_tree_remembers_the_devices_for_a_later_fill() -> None:
+    tree = StrategyTree(pt.models.load("tiny-llama")).parallelize(dp=2, tp=2, global_batch=16).on_devices(16)
+    assert tree.decided.value("dp") == 2 and tree.change(dp="fill").decided.value("dp") == 8
+    alone = tree.change(tp=1).without_history()
+    assert alone.undo() is alone and alone == tree.change(tp=1) and alone.plan == tree.change(tp=1).plan
+
+
+def test_fill_without_devices_carries_experts_and_shards() -> None:
+    tree = StrategyTree(pt.models.load("tiny-moe"))
+    assert tree.parallelize(dp="fill", ep=4).decided.value("dp") == 4
+    assert tree.parallelize(dp="fill", ep=2, zero=1, shard=2).decided.value("dp") == 4
+    assert tree.parallelize(dp="fill", ep=2, tp=2, etp=1).decided.value("dp") == 1
+    with pytest.raises(StrategyError, match="ep=3 does not fit"):
+        tree.parallelize(dp="fill", ep=3)

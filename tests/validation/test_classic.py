@@ -6,20 +6,20 @@ import pytest
 
 from proteus.cluster import clusters
 from proteus.cluster.kinds import LinkKind
-from proteus.costs import profile
 from proteus.errors import StrategyError
+from proteus.frameworks import Framework
 from proteus.validation.case import case_of
 from proteus.validation.classic import as_clocked, classic_case
 from proteus.validation.runs import parse_runs
 
 
-def recipe(framework: str, precision: str, model: str = "resnet50", cluster: str = "dgx-a100") -> tuple[str, str]:
-    """The precision and the profile that a row gets."""
+def recipe(framework: str, precision: str, model: str = "resnet50", cluster: str = "dgx-a100") -> tuple[str, Framework]:
+    """The precision and the framework that a row gets."""
     header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision\n"
     row = f"{model},{framework},A100,1,32,100,images/s,{precision}\n"
     run = parse_runs((header + row).encode(), "t")[0]
     tree = classic_case(run, clusters.load(cluster), [])
-    return tree.training.precision, tree.training.profile
+    return tree.training.precision, tree.training.framework
 
 
 def test_ampere_is_no_mixed_precision() -> None:
@@ -33,23 +33,23 @@ def test_ampere_is_no_mixed_precision() -> None:
 
 def test_images_lie_channels_last_where_the_scripts_say_so() -> None:
     last = {
-        name: profile.load(recipe(name, precision)[1]).channels_last
+        name: recipe(name, precision)[1].channels_last
         for name, precision in (("PyTorch", "AMP"), ("PyTorch (fork)", "AMP"), ("MxNet", "AMP"), ("TensorFlow", "AMP"))
     }
     assert last == {"PyTorch": True, "PyTorch (fork)": False, "MxNet": True, "TensorFlow": True}
-    assert not profile.load(recipe("PyTorch", "TF32")[1]).channels_last
-    assert not profile.load(recipe("MxNet", "TF32")[1]).channels_last
+    assert not recipe("PyTorch", "TF32")[1].channels_last
+    assert not recipe("MxNet", "TF32")[1].channels_last
 
 
 @pytest.mark.parametrize("framework", ["MxNet", "TensorFlow"])
 def test_graph_executors_fuse_norms_with_mixed_precision_alone(framework: str) -> None:
-    found = [profile.load(recipe(framework, precision)[1]) for precision in ("AMP", "TF32")]
+    found = [recipe(framework, precision)[1] for precision in ("AMP", "TF32")]
     assert [p.fused_norm_activation for p in found] == [True, False]
 
 
 def test_squad_has_a_fused_optimizer_with_mixed_precision_alone() -> None:
-    found = [profile.load(recipe("PyTorch", precision, "bert_base_squad")[1]) for precision in ("AMP", "TF32")]
-    assert [p.optimizer for p in found] == ["fused", "loop"]
+    found = [recipe("PyTorch", precision, "bert_base_squad")[1] for precision in ("AMP", "TF32")]
+    assert [p.optimizer_kernels for p in found] == ["fused", "loop"]
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from proteus.costs import profile as profiles
+from proteus.costs import precision as precisions
 from proteus.errors import StrategyError
+from proteus.frameworks import Framework
+from proteus.hardware import gpus
 from proteus.validation.frameworks import framework_of
 from proteus.validation.runs import parse_runs
 from proteus.validation.strategy import equal_modules, filled_stages, layers_per_stage, light_last_stage, recipe_of
 from tests.validation.rows import table
 
 
-def recipe(**changes: str) -> tuple[dict[str, object], list[str]]:
+def recipe(**changes: str) -> tuple[dict[str, Any], list[str]]:
     (run,) = parse_runs(table(dict(changes)), "t")
     assumed: list[str] = []
     found, _ = recipe_of(run, framework_of(run.framework, run.version), assumed)
@@ -70,24 +73,22 @@ def test_names_of_schedules_are_spelled_in_many_ways() -> None:
 
 def test_no_compiler_is_not_a_compiler() -> None:
     titan = {"framework": "torchtitan", "precision": "bf16"}
-    eager, compiled = (
-        profiles.load(str(recipe(**titan, notes=text)[0]["profile"])) for text in ("no torch.compile", "FSDP+compile")
-    )
-    assert (eager.name, compiled.name) == ("torchtitan-eager", "torchtitan")
+    eager, compiled = (recipe(**titan, notes=text)[0]["framework"] for text in ("no torch.compile", "FSDP+compile"))
+    assert (eager.norm, compiled.norm) == ("chain", "tuned")
 
 
-def test_sharded_frameworks_have_profiles_of_their_own() -> None:
+def test_sharded_frameworks_are_told_apart() -> None:
     sharded = {"tp": "1", "dp": "8", "precision": "bf16"}
     found, _ = recipe(**sharded, framework="fms-fsdp (PyTorch FSDP)")
-    assert (found["profile"], found["zero"]) == ("fms-fsdp", 3)
-    assert recipe(**sharded, framework="fms-fsdp", notes="compile")[0]["profile"] == "fms-fsdp-compiled"
+    assert (found["framework"].text, found["zero"]) == ("fms-fsdp", 3)
+    assert recipe(**sharded, framework="fms-fsdp", notes="compile")[0]["framework"].text == "fms-fsdp, compile=true"
     found, _ = recipe(**sharded, framework="lit-gpt (PyTorch FSDP)")
-    assert (found["profile"], found["zero"]) == ("fsdp", 3)
+    assert (found["framework"].name, found["zero"]) == ("fsdp", 3)
 
 
 def test_deepspeed_sums_gradients_of_bf16_in_fp32() -> None:
     half, brain = (
-        profiles.load(str(recipe(framework="Megatron-DeepSpeed", precision=name)[0]["profile"])).precision(name)
+        precisions.kept_by(recipe(framework="Megatron-DeepSpeed", precision=name)[0]["framework"], name)
         for name in ("fp16", "bf16")
     )
     assert (half.grad_bytes, half.reduce_bytes) == (2.0, 2.0)
@@ -120,29 +121,30 @@ def test_virtual_stages_are_the_most_where_that_is_the_habit() -> None:
     assert recipe(**pipeline, framework_version="NeMo 25.02")[0]["schedule"] == "1f1b"
 
 
-def test_kernels_change_the_profile() -> None:
-    plain = profiles.load(str(recipe(flash_attention="")[0]["profile"]))
+def test_kernels_change_the_framework() -> None:
+    plain = recipe(flash_attention="")[0]["framework"]
     assert plain.attention == "fused_softmax"
-    assert profiles.load(str(recipe(flash_attention="flash_attention2")[0]["profile"])).attention == "flash2"
+    assert recipe(flash_attention="flash_attention2")[0]["framework"].attention == "flash2"
     nemo = {"framework": "NeMo", "precision": "bf16"}
-    assert profiles.load(str(recipe(**nemo)[0]["profile"])).overlaps_tensor == "all"
-    assert profiles.load(str(recipe(**nemo, comm_overlap="none")[0]["profile"])).overlaps_tensor == "none"
+    assert recipe(**nemo)[0]["framework"].overlaps_tensor == "all"
+    assert recipe(**nemo, comm_overlap="none")[0]["framework"].overlaps_tensor == "none"
     titan = {"framework": "torchtitan", "precision": "bf16", "comm_overlap": "async TP"}
-    assert profiles.load(str(recipe(**titan)[0]["profile"])).overlaps_tensor == "forward"
+    assert recipe(**titan)[0]["framework"].overlaps_tensor == "forward"
 
 
 def test_habits_of_versions_and_of_padded_experts() -> None:
     experts = {"framework": "Megatron-Bridge", "moe_experts": "8", "moe_topk": "2", "moe_ffn": "512"}
 
-    def found(**changes: str) -> profiles.Profile:
-        return profiles.load(str(recipe(**experts, **changes)[0]["profile"]))
+    def found(**changes: str) -> Framework:
+        return recipe(**experts, **changes)[0]["framework"]
 
-    assert found(precision="mxfp8", framework_version="NeMo 26.08").name == "nemo-graphed"
-    assert found(precision="mxfp8", framework_version="NeMo 26.04").name == "nemo"
+    assert found(precision="mxfp8", framework_version="NeMo 26.08").defaults["cuda_graphs"]
+    assert not found(precision="mxfp8", framework_version="NeMo 26.08").launch_s
+    assert not found(precision="mxfp8", framework_version="NeMo 26.04").defaults["cuda_graphs"]
     pipeline = {"precision": "mxfp8", "framework_version": "NeMo 26.08", "pp": "2", "dp": "2"}
-    assert found(**pipeline).name == "nemo"
-    assert found(**pipeline, vpp="2").name == "nemo-graphed"
-    assert found(precision="bf16", framework_version="NeMo 26.08").name == "nemo"
+    assert not found(**pipeline).defaults["cuda_graphs"]
+    assert found(**pipeline, vpp="2").defaults["cuda_graphs"]
+    assert not found(precision="bf16", framework_version="NeMo 26.08").defaults["cuda_graphs"]
     assert found(precision="bf16").host_waits_for_routing
     assert not found(precision="bf16", model="Some MoE (tokendrop)").host_waits_for_routing
     assert not found(precision="bf16", notes="moe-pad-expert-input-to-capacity").host_waits_for_routing
@@ -151,7 +153,7 @@ def test_habits_of_versions_and_of_padded_experts() -> None:
 def test_scripts_of_simumax_overlap_nothing_and_take_the_attention_of_transformer_engine() -> None:
     found, _ = recipe(framework="Megatron-LM (SimuMax validation run)", precision="bf16", flash_attention="True")
     assert not found["overlap_gradients"]
-    assert profiles.load(str(found["profile"])).attention == "cudnn"
+    assert found["framework"].on(gpus.load("b200")).framework.attention == "cudnn"
 
 
 def test_how_context_parallelism_meets_attention() -> None:
@@ -170,7 +172,7 @@ def test_how_context_parallelism_meets_attention() -> None:
 def test_automodel_is_not_megatron() -> None:
     automodel = {"framework": "NeMo AutoModel (PyTorch FSDP2)", "precision": "bf16", "zero_stage": ""}
     found, _ = recipe(**automodel)
-    assert (found["zero"], profiles.load(str(found["profile"])).name) == (3, "automodel")
+    assert (found["zero"], found["framework"].name) == (3, "automodel")
     adapters, _ = recipe(**automodel, task="lora")
     assert (adapters["lora"], adapters["lora_targets"]) == (16, ())
 
@@ -235,7 +237,7 @@ def test_experts_are_cut_as_stated_or_as_the_ranks_allow() -> None:
 
 def test_deepspeed_adds_gradients_of_bf16_to_fp32_ones() -> None:
     fork = {"framework": "Megatron-DeepSpeed (BigScience)"}
-    half, brain = (profiles.load(str(recipe(**fork, precision=p)[0]["profile"])) for p in ("fp16", "bf16"))
+    half, brain = (recipe(**fork, precision=p)[0]["framework"] for p in ("fp16", "bf16"))
     assert (half.fp32_grads, half.wire_bytes) == (False, 0.0)
     assert (brain.fp32_grads, brain.wire_bytes) == (True, 8.0)  # all of them reach every rank
 
@@ -243,8 +245,7 @@ def test_deepspeed_adds_gradients_of_bf16_to_fp32_ones() -> None:
 def test_pure_mixed_precision_is_of_its_time() -> None:
     composer = {"framework": "llm-foundry/Composer (PyTorch FSDP)", "tp": "1", "dp": "8"}
     pure, default = (
-        profiles.load(str(recipe(**composer, zero_stage=f"FSDP FULL_SHARD / MP {mode}")[0]["profile"]))
-        for mode in ("PURE", "DEFAULT")
+        recipe(**composer, zero_stage=f"FSDP FULL_SHARD / MP {mode}")[0]["framework"] for mode in ("PURE", "DEFAULT")
     )
     assert (pure.wire_bytes, pure.stops_early) == (2.0, False)
     assert (default.wire_bytes, default.stops_early) == (0.0, True)
@@ -261,7 +262,7 @@ def test_precisions_are_read_as_tables_write_them() -> None:
     }
     found = recipe(**titan)[0]
     assert found["precision"] == "fp8-rowwise"
-    assert profiles.load(str(found["profile"])).overlaps_tensor == "forward_scatters"
+    assert found["framework"].overlaps_tensor == "forward_scatters"
 
 
 def test_adapters_are_those_of_the_framework() -> None:
@@ -286,7 +287,7 @@ def test_a_base_is_quantised_where_the_run_says_so() -> None:
 
 def test_a_loss_in_chunks_keeps_the_logits_alone() -> None:
     plain, chunked = (
-        recipe(framework="torchtune", notes=f"compile{more}")[0]["profile"] for more in ("", " +chunked CE")
+        recipe(framework="torchtune", notes=f"compile{more}")[0]["framework"] for more in ("", " +chunked CE")
     )
-    assert (profiles.load(str(plain)).loss, profiles.load(str(chunked)).loss) == ("softmax", "in_place")
-    assert profiles.load(str(recipe(task="lora", framework="torchtune")[0]["profile"])).loss == "in_place"
+    assert (plain.loss, chunked.loss) == ("softmax", "in_place")
+    assert recipe(task="lora", framework="torchtune")[0]["framework"].loss == "in_place"

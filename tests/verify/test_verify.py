@@ -196,12 +196,12 @@ def test_llama_in_three_dimensions(zero: int, recompute: str) -> None:
 def test_recomputation_that_stops_early(name: str, recompute: str) -> None:
     """What is not computed again, nothing reads: the executor would find no value."""
     tree = StrategyTree(pt.models.load(name)).parallelize(dp=2, pp=2, recompute=recompute, global_batch=8)
-    check(tree.with_training(profile="megatron, stops_early=true"))
+    check(tree.with_training(framework="megatron, stops_early=true"))
 
 
 def test_updated_parameters_broadcast_by_every_rank() -> None:
     tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=1, global_batch=8)
-    found = verify(tree.with_training(profile="megatron, broadcasts_updates=true"), CLUSTER)
+    found = verify(tree.with_training(framework="megatron, broadcasts_updates=true"), CLUSTER)
     assert found.equal
     gathered, sent = verify(tree, CLUSTER).collectives["all_gather"], found.collectives["broadcast"]
     assert (sent.count, sent.bytes) == (4 * gathered.count, gathered.bytes)
@@ -210,7 +210,7 @@ def test_updated_parameters_broadcast_by_every_rank() -> None:
 def test_parameters_gathered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_SMALL_NUMEL", 100)
     tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=3, global_batch=8)
-    check(tree.with_training(profile="deepspeed"))
+    check(tree.with_training(framework="deepspeed"))
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-gpt", "tiny-moe", "tiny-cnn", "tiny-dlrm"])

@@ -17,7 +17,8 @@ from proteus_widgets import Session
 @pytest.fixture(scope="session")
 def small_tree() -> pt.StrategyTree:
     model = pt.models.load("gpt2")
-    return pt.StrategyTree(model).parallelize(dp=2, tp=2, pp=2, micro_batch=1, global_batch=16, zero=1)
+    tree = pt.StrategyTree(model).parallelize(dp="fill", tp=2, pp=2, micro_batch=1, global_batch=16, zero=1)
+    return tree.on_devices(8)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import pytest
 import proteus as pt
 from proteus.errors import StrategyError
 from proteus.strategy import Memory, NodeConfig, TreeRow
-from proteus_widgets.editors import INHERIT, edited, editors
+from proteus_widgets.editors import INHERIT, editors, said_after
 
 
 def row_of(tree: pt.StrategyTree, path: str) -> TreeRow:
@@ -46,28 +46,28 @@ def test_every_offer_of_every_row_is_a_valid_edit(small_tree: pt.StrategyTree) -
     for row in small_tree.rows():
         for editor in editors(small_tree, row, NodeConfig()):
             for option in editor["options"]:
-                assert isinstance(edited(NodeConfig(), editor["field"], option["value"]), NodeConfig)
+                assert isinstance(said_after(NodeConfig(), editor["field"], option["value"]), NodeConfig)
 
 
 def test_edits_add_up_and_inherit_takes_back() -> None:
-    config = edited(NodeConfig(), "partition.ffn", "tp")
-    config = edited(config, "partition.seq", "-")
-    config = edited(config, "memory.optimizer", "S(dp)@host")
+    config = said_after(NodeConfig(), "partition.ffn", "tp")
+    config = said_after(config, "partition.seq", "-")
+    config = said_after(config, "memory.optimizer", "S(dp)@host")
     assert config.partition == {"ffn": ("tp",), "seq": ()}
     assert config.memory == {"optimizer": Memory(axes=("dp",), offload=True)}
     for field in ("partition.ffn", "partition.seq", "memory.optimizer"):
-        config = edited(config, field, INHERIT)
+        config = said_after(config, field, INHERIT)
     assert config == NodeConfig()
 
 
 def test_weights_are_frozen_and_trained(small_tree: pt.StrategyTree) -> None:
     path = next(row.path for row in small_tree.rows() if row.label == "fc1")
-    frozen = edited(NodeConfig(), "frozen", "frozen")
-    assert (frozen.frozen, edited(frozen, "frozen", "trained").frozen) == (True, False)
+    frozen = said_after(NodeConfig(), "frozen", "frozen")
+    assert (frozen.frozen, said_after(frozen, "frozen", "trained").frozen) == (True, False)
     assert fields(small_tree, path, frozen)["frozen"]["value"] == "frozen"
-    assert edited(frozen, "frozen", INHERIT) == NodeConfig()
+    assert said_after(frozen, "frozen", INHERIT) == NodeConfig()
 
 
 def test_unknown_field_is_refused() -> None:
     with pytest.raises(StrategyError, match="no field 'colour'"):
-        edited(NodeConfig(), "colour", "red")
+        said_after(NodeConfig(), "colour", "red")

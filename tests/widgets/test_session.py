@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 import proteus as pt
-from proteus.errors import InputError
+from proteus.errors import InputError, StrategyError
 from proteus.result.result import Result
 from proteus_widgets import Session
 
 
 def test_it_begins_simulated(session: Session) -> None:
     assert session.result.step_time_s > 0
-    assert session.settings.tp == 2
+    assert session.decided.value("tp") == 2
     assert session.error == ""
 
 
 def test_a_change_simulates_and_dp_follows(session: Session) -> None:
     assert session.change(tp=4)
-    assert (session.settings.tp, session.settings.dp) == (4, 1)
+    assert (session.decided.value("tp"), session.decided.value("dp")) == (4, 1)
     assert dict(session.result.tree.mesh.axes)["tp"] == 4
 
 
@@ -37,17 +37,26 @@ def test_an_impossible_change_leaves_everything_and_says_why(session: Session) -
     assert session.error == ""
 
 
+def test_a_gpu_that_the_hosts_do_not_take_is_an_error_and_nothing_else(small_tree: pt.StrategyTree) -> None:
+    session = Session(small_tree, pt.clusters.load("dgx-a100"))
+    before = session.outcome
+    session.request_gpu("l40s")
+    assert "joined by NVSwitch; l40s has neither NVLink nor xGMI" in session.error and session.outcome is before
+    session.request_gpu("a800")
+    assert session.error == "" and session.cluster.gpu().name == "a800-80gb"
+
+
 def test_more_devices_than_there_are(session: Session) -> None:
     assert not session.change(dp=16)
     assert session.error == "needs 64 GPUs, the cluster has 8"
 
 
 def test_undo_and_redo(session: Session) -> None:
-    first = session.settings
+    first = session.plan
     session.change(tp=4)
-    second = session.settings
-    assert session.undo() and session.settings == first
-    assert session.redo() and session.settings == second
+    second = session.plan
+    assert session.undo() and session.plan == first != second
+    assert session.redo() and session.plan == second
     session.undo()
     session.change(pp=1)
     assert not session.can_redo
@@ -74,11 +83,33 @@ def test_another_cluster_repairs_the_degrees(session: Session) -> None:
     assert session.tree.num_devices == 16
 
 
-def test_another_model_drops_the_edits(session: Session) -> None:
+def test_another_model_drops_edits_that_do_not_fit(session: Session) -> None:
     session.edit("layers.0-5", "recompute", "full")
+    session.edit("layers.0.mlp", "partition.ffn", "tp")
     assert session.change(model=pt.models.load("gpt-1.5b"))  # 25 heads: tp=2 gives way
-    assert session.settings.tp == 1
+    assert session.decided.value("tp") == 1 and session.outcome is not None
+    assert "tensor 2 → 1: tp=2 does not divide 25 attention heads" in session.outcome.notes
+    assert [path for path, _ in session.moment.edits] == ["layers.0-5", "layers.0.mlp"]
+    assert session.change(model=pt.models.load("resnet50"))
     assert session.moment.edits == ()
+    assert sum("dropped" in note for note in session.outcome.notes) == 2
+    assert session.undo() and "tensor 2 → 1" in session.outcome.notes[0]
+
+
+def test_what_is_no_model_or_cluster_is_refused(session: Session) -> None:
+    assert not session.change(model="gpt2") and "pt.models.load()" in session.error
+    assert not session.change(cluster="hc1") and "pt.clusters.load()" in session.error
+    with pytest.raises(InputError, match="takes a StrategyTree"):
+        Session("gpt2", session.cluster)  # type: ignore[arg-type]
+
+
+def test_least_recomputation_is_shown_and_edited_on_the_strategy_that_was_asked_for() -> None:
+    tree = pt.StrategyTree(pt.models.load("llama3-8b")).parallelize(tp=8, recompute="auto", micro_batch=8)
+    session = Session(tree, pt.clusters.load("dgx-a100").with_gpu("a100-40gb"))
+    chosen = session.result.plan.value("recompute_modules"), session.result.plan.value("recompute")
+    assert chosen != ((), "auto") and session.decided.value("recompute") == "auto"
+    assert session.rows == tuple(session.result.tree.rows())
+    assert session.change(zero=1) and session.plan is not None and session.plan.recompute == "auto"
 
 
 def test_selection_is_forgotten_with_the_result_it_was_of(session: Session) -> None:
@@ -113,7 +144,7 @@ def test_one_event_per_change(session: Session) -> None:
 
 
 def test_possible_of_an_unknown_setting(session: Session) -> None:
-    with pytest.raises(InputError, match="unknown setting 'tpp'"):
+    with pytest.raises(StrategyError, match="unknown field of a plan 'tpp'"):
         session.possible("tpp")
 
 
@@ -146,8 +177,8 @@ def test_stale_requests_are_never_run(small_tree: pt.StrategyTree, box: pt.Clust
 
     session = asyncio.run(play())
     assert ran == [1, 4]  # the first ran, was stale when it ended; of the rest only the last
-    assert session.settings.tp == 4
-    assert session.undo() and session.settings.tp == 2  # the stale one left no trace
+    assert session.decided.value("tp") == 4
+    assert session.undo() and session.decided.value("tp") == 2  # the stale one left no trace
 
 
 def test_requests_add_up(session: Session) -> None:
@@ -158,7 +189,7 @@ def test_requests_add_up(session: Session) -> None:
             await asyncio.sleep(0.01)
 
     asyncio.run(play())
-    assert (session.settings.tp, session.settings.zero) == (4, 0)
+    assert (session.decided.value("tp"), session.decided.value("zero")) == (4, 0)
 
 
 def test_stop_keeps_what_is_shown(session: Session) -> None:
@@ -199,7 +230,7 @@ def test_a_running_simulation_is_followed_and_stopped(small_tree: pt.StrategyTre
 
     session = Session(small_tree, box, simulate=endless)
     asyncio.run(play())
-    assert not session.busy and session.settings.tp == 2
+    assert not session.busy and session.decided.value("tp") == 2
 
 
 def test_no_search_begins_beside_a_change(session: Session) -> None:
@@ -234,7 +265,7 @@ def test_save_and_load(session: Session, tmp_path: Path) -> None:
     session.change(tp=4)
     session.save(tmp_path / "x.proteus.yaml")
     again = Session.load(tmp_path / "x.proteus.yaml")
-    assert again.settings == session.settings
+    assert again.plan == session.plan
     assert again.tree == session.tree
     assert again.moment.edits == session.moment.edits
     assert again.result.step_time_s == session.result.step_time_s
@@ -250,20 +281,24 @@ def test_adapters_are_saved_with_the_model(tmp_path: Path) -> None:
     assert again.tree == session.tree
 
 
+HEAD = "proteus_session: 2\ncluster: {name: dgx-a100, nodes: 1}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "not a saved session"),
         ("- 1", "not a saved session"),
-        ("proteus_session: 1\nmodel: [a", "not a readable session"),
-        ("proteus_session: 1\nmodel: lama-9b", "unknown model 'lama-9b'"),
-        ("proteus_session: 1\nmodel: {name: gpt2, lora: {rank: 4, alpha: 8}}", "lora: "),
-        ("proteus_session: 1\nmodel: {name: gpt2, lora: {rank: 4, targets: [gate]}}", "product for an adapter"),
-        ("proteus_session: 1\nmodel: gpt2\ncluster: dgx-a100", "must have a name and a number of nodes"),
-        (
-            "proteus_session: 1\nmodel: gpt2\ncluster: {name: dgx-a100, nodes: 1}\nsettings: {tp: two}",
-            "tp='two' is a str",
-        ),
+        ("proteus_session: 1\nmodel: gpt2", "a session of version 1, and version 2 is read here"),
+        ("proteus_session: 2\nmodel: [a", "not a readable session"),
+        (f"{HEAD}model: lama-9b", "unknown model 'lama-9b'"),
+        (f"{HEAD}model: {{own: mine}}", "'mine' is not built in; load it and pass model="),
+        (f"{HEAD}model: gpt2\nlora: {{rank: 4, alpha: 8}}", "lora.alpha: unknown field"),
+        (f"{HEAD}model: gpt2\nlora: {{rank: 4, targets: [gate]}}", "for an adapter"),
+        ("proteus_session: 2\nmodel: gpt2\ncluster: dgx-a100", "must have a name and a number of nodes"),
+        (f"{HEAD}model: gpt2\nplan: {{tp: two}}", "line 4: plan.tp: tp='two'; it must be a whole number"),
+        (f"{HEAD}model: gpt2\nsettings: {{tp: 2}}", "unknown field 'settings'"),
+        (f"{HEAD}model: gpt2\nplan: {{tp: 2}}\nnodes:\n  layers.99: {{recompute: full}}", "line 6: layers.99"),
         ("!!python/object/apply:os.system ['true']", "not a readable session"),
     ],
 )

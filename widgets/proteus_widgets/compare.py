@@ -11,9 +11,9 @@ import traitlets as t
 from proteus.strategy import NodeConfig
 from proteus_widgets.assets import module, style
 from proteus_widgets.facts import change, metrics
+from proteus_widgets.fields import differences as plan_differences
 from proteus_widgets.moment import Moment, Outcome
 from proteus_widgets.session import Session
-from proteus_widgets.suggest import describe
 from proteus_widgets.timeline import Timeline
 
 
@@ -85,11 +85,14 @@ def differences(pinned: Moment, now: Moment) -> list[str]:
         found.append(f"model {pinned.model.name} → {now.model.name}")
     if pinned.cluster != now.cluster:
         found.append(f"{pinned.cluster!r} → {now.cluster!r}")
-    settings = describe(pinned.settings, now.settings)
-    found += settings.split(", ") if settings else []
+    found += plan_differences(pinned.tree, now.tree)
     before, after = dict(pinned.edits), dict(now.edits)
     for path in sorted({*before, *after}):
         a, b = before.get(path, NodeConfig()), after.get(path, NodeConfig())
         if a != b:
-            found.append(f"{path or 'model'}: {a!r} → {b!r}")
+            found.append(f"{path or 'model'}: {_words(a)} → {_words(b)}")
     return found
+
+
+def _words(config: NodeConfig | None) -> str:
+    return "says nothing" if config is None else repr(config)

@@ -10,30 +10,17 @@ import anywidget
 import traitlets as t
 
 import proteus as pt
+from proteus import frameworks
+from proteus.arguments import Whole
 from proteus.hardware import gpus
 from proteus_widgets.assets import module, style
-from proteus_widgets.options import FIXED
+from proteus_widgets.fields import BY_NAME, FIELDS, Field, is_typed, origin, shown
+from proteus_widgets.options import current, label
 from proteus_widgets.session import Session
 
 NODES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 #: menus are filled when nothing was changed for so long [s]: they must not slow the next change
 CALM_S = 0.2
-#: name, label, group, tip; in the order of the panel
-FIELDS = (
-    ("dp", "data", "Degrees", "Data-parallel replicas"),
-    ("tp", "tensor", "Degrees", "GPUs that share each layer"),
-    ("pp", "pipeline", "Degrees", "Stages of consecutive layers"),
-    ("cp", "context", "Degrees", "GPUs that share each sequence"),
-    ("ep", "expert", "Degrees", "GPUs that share the experts; divides data × context"),
-    ("micro_batch", "micro-batch", "Batch", "Samples of one micro-batch on one replica"),
-    ("schedule", "schedule", "Pipeline", "Order of micro-batches in the pipeline"),
-    ("virtual_stages", "virtual", "Pipeline", "Chunks of layers per GPU"),
-    ("zero", "ZeRO", "Memory", "What is cut over the data-parallel replicas"),
-    ("recompute", "recompute", "Memory", "Activations computed again in the backward pass"),
-    ("sequence_parallel", "sequence par.", "Memory", "Cut norms and residuals along the sequence by tensor"),
-    ("precision", "precision", "Numerics", "Compute precision"),
-    ("optimizer", "optimizer", "Numerics", "Optimizer"),
-)
 
 
 class Controls(anywidget.AnyWidget):
@@ -52,15 +39,12 @@ class Controls(anywidget.AnyWidget):
         self._session = session
         self._on_price = on_price
         self._price = 0.0
-        self._offers = {
-            name: [{"value": value, "label": text, "reason": ""} for value, text in choices]
-            for name, choices in FIXED.items()
-        }
+        self._offers: dict[str, list[dict[str, Any]]] = {}
         self._later: asyncio.TimerHandle | None = None
         self.on_msg(self._receive)
 
     def show(self) -> None:
-        """Show the settings of the session; what they may be changed to follows when nothing else is to do."""
+        """Show the plan of the session; what its fields may be changed to follows when nothing else is to do."""
         self._draw()
         if self._later:
             self._later.cancel()
@@ -70,16 +54,17 @@ class Controls(anywidget.AnyWidget):
             self._options()
 
     def _options(self) -> None:
-        """Find what every setting may be changed to: all of them are tried, which takes its time."""
+        """Find what every field may be changed to: all values are tried, which takes its time."""
         self._offers = {
-            name: [{"value": o.value, "label": o.label, "reason": o.reason} for o in self._session.possible(name)]
-            for name, *_ in FIELDS
+            field.name: [_option(o.value, o.label, o.reason) for o in self._session.possible(field.name)]
+            for field in FIELDS
+            if field.form == "menu"
         }
         self._draw()
 
     def _draw(self) -> None:
         with self.hold_sync():
-            self.fields = [*self._where(), *(self._field(*entry) for entry in FIELDS), *self._numbers()]
+            self.fields = [*self._where(), *map(self._field, FIELDS), self._price_field()]
             self.rev += 1  # the browser may show a value that was refused: make it read the fields again
             self.say()
 
@@ -96,9 +81,8 @@ class Controls(anywidget.AnyWidget):
         session = self._session
         outcome = session.outcome
         assert outcome is not None
-        used, there = session.tree.num_devices, session.cluster.num_devices
-        idle = f"{used} of {there} GPUs used" if used < there else f"{used} GPUs"
-        return " · ".join([idle, f"{session.tree.num_micro_batches} micro-batches", *outcome.notes])
+        count = session.tree.num_micro_batches
+        return " · ".join([f"{count} micro-batch{'es' if count != 1 else ''} per step", *outcome.notes])
 
     def _where(self) -> list[dict[str, Any]]:
         model, cluster = self._session.model, self._session.cluster
@@ -111,21 +95,34 @@ class Controls(anywidget.AnyWidget):
             _choice("gpu", "GPU", "Model and cluster", gpu, gpus.names()),
         ]
 
-    def _field(self, name: str, label: str, group: str, tip: str) -> dict[str, Any]:
-        value = getattr(self._session.settings, name)
-        options = list(self._offers.get(name, ()))
-        if value not in [option["value"] for option in options]:
-            options.insert(0, {"value": value, "label": str(value), "reason": ""})
-        field = {"name": name, "label": label, "group": group, "tip": tip, "value": value, "options": options}
-        return {**field, "narrow": name not in FIXED}
+    def _field(self, field: Field) -> dict[str, Any]:
+        shape: dict[str, Any] = {"name": field.name, "label": field.label, "group": field.group}
+        shape |= {"value": current(field, self._session.moment), "first": field.first}
+        tree = self._session.tree
+        shape["tip"] = f"{field.help}\nnow {shown(tree, field.name)}: {origin(tree, field.name)}"
+        if field.form == "menu":
+            return shape | self._menu(field, shape["value"])
+        shape |= {"input": field.form, "default": shown(tree, field.name)}
+        if is_typed(field):
+            known = frameworks.names() if field.name == "framework" else ()
+            return shape | {"suggestions": list(known)}
+        step = tree.training.micro_batch * tree.decided.value("dp") if field.name == "global_batch" else 1
+        return shape | {"min": 0, "step": step if isinstance(field.kind, Whole) else "any"}
 
-    def _numbers(self) -> list[dict[str, Any]]:
-        batch = self._session.settings
-        step = batch.micro_batch * batch.dp
-        return [
-            _number("global_batch", "global batch", "Batch", "Samples of one step", batch.global_batch, step, step),
-            _number("price", "$ / GPU-hour", "Cost", "Price of a GPU-hour; 0 hides the cost", self._price, 0, 0.1),
-        ]
+    def _menu(self, field: Field, value: Any) -> dict[str, Any]:
+        now = _option(value, label(field, value, self._session.tree))
+        known = self._offers.get(field.name, [])
+        # offers may be those of before the change: the label of what is shown must be that of now
+        options = [now if option["value"] == value else option for option in known]
+        if now not in options:
+            options.insert(0, now)
+        return {"options": options, "narrow": field.plain_default and field.name != "dp"}
+
+    def _price_field(self) -> dict[str, Any]:
+        return {
+            "name": "price", "label": "$ / GPU-hour", "group": "Cost", "tip": "Price of a GPU-hour; 0 hides the cost",
+            "value": self._price, "first": True, "input": "number", "default": "", "min": 0, "step": 0.1,
+        }  # fmt: skip
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
         match message:
@@ -136,7 +133,7 @@ class Controls(anywidget.AnyWidget):
         session = self._session
         match name:
             case "price":
-                self._price = max(float(value), 0.0)
+                self._price = max(float(value or 0.0), 0.0)
                 self._draw()
                 if self._on_price:
                     self._on_price(self._price)
@@ -148,18 +145,22 @@ class Controls(anywidget.AnyWidget):
                 session.request(cluster=session.cluster.with_nodes(int(value)))
             case "gpu":
                 session.request_gpu(str(value))
-            case _:
-                session.request(**{name: value})
+            case _ if name in BY_NAME:
+                if isinstance(value, str) and is_typed(BY_NAME[name]):
+                    session.request_text(name, value)
+                else:
+                    session.request(**{name: value})
 
 
-def _number(name: str, label: str, group: str, tip: str, value: float, least: float, step: float) -> dict[str, Any]:
-    return {"name": name, "label": label, "group": group, "tip": tip, "value": value, "min": least, "step": step}
+def _option(value: Any, label: str, reason: str = "") -> dict[str, Any]:
+    return {"value": value, "label": label, "reason": reason}
 
 
 def _choice(name: str, label: str, group: str, value: Any, values: Any) -> dict[str, Any]:
     known = list(values)
     if value not in known:
         known.insert(0, value)
-    options = [{"value": v, "label": str(v), "reason": ""} for v in known]
-    field = {"name": name, "label": label, "group": group, "tip": "", "value": value, "options": options}
-    return {**field, "narrow": all(isinstance(v, int) for v in known)}
+    return {
+        "name": name, "label": label, "group": group, "tip": "", "value": value, "first": True,
+        "options": [_option(v, str(v)) for v in known], "narrow": all(isinstance(v, int) for v in known),
+    }  # fmt: skip

@@ -133,10 +133,10 @@ def _memory_of(text: str) -> Memory:
     return Memory(axes=axes, offload=offload)
 
 
-def edited(own: NodeConfig, field: str, value: Any) -> NodeConfig:
+def said_after(own: NodeConfig, field: str, value: Any) -> NodeConfig:
     """What a node says after an edit, where it said `own` before.
 
-    >>> edited(NodeConfig(), "partition.heads", "tp")
+    >>> said_after(NodeConfig(), "partition.heads", "tp")
     {heads: tp}
 
     Raises

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 
 from proteus.files import atomic_write
+from proteus.result.headline import idle_warning
 from proteus_widgets.assets import module, style
 from proteus_widgets.columns import buffer
 from proteus_widgets.explain import why
@@ -39,7 +40,7 @@ PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{title}</h1><p>{subtitle}</p></header>
+<header><h1>{title}</h1><p>{subtitle}</p>{warning}</header>
 <main class="pt-workbench">
 <table class="report-numbers"><thead><tr>{labels}</tr></thead><tbody><tr>{values}</tr></tbody></table>
 <div class="report-row"><div id="tree"></div><div id="topology"></div></div>
@@ -70,10 +71,11 @@ def html(result: Result) -> str:
     numbers.append(("Memory", memory_verdict(result)))
     return PAGE.format(
         title=escape(f"{result.model.name} on {result.num_devices} GPUs"),
-        subtitle=escape(f"{result.cluster!r} · {result.tree.mesh!r} · {result.tree.schedule.name}"),
+        subtitle=escape(f"{result.headline} · {result.cluster!r}"),
+        warning=f'<p class="pt-warning">{escape(warning)}</p>' if (warning := idle_warning(result)) else "",
         labels="".join(f'<th scope="col">{escape(label)}</th>' for label, _ in numbers),
         values="".join(f"<td>{escape(value)}</td>" for _, value in numbers),
-        assumptions=escape("Assumed: " + "; ".join(result.assumptions)),
+        assumptions=escape("Assumed: " + "; ".join(line for line in result.assumptions if line != warning)),
         style=style("report"),
         state=json.dumps(state, separators=(",", ":")).replace("<", "\\u003c"),
         columns=base64.b64encode(gzip.compress(bytes(blob), 6, mtime=0)).decode(),

@@ -7,6 +7,7 @@ from typing import Any
 import anywidget
 import traitlets as t
 
+from proteus.result.headline import idle_warning
 from proteus_widgets.assets import module, style
 from proteus_widgets.facts import band_reasons, change, memory_verdict, metrics
 from proteus_widgets.session import Session
@@ -20,6 +21,9 @@ class Headline(anywidget.AnyWidget):
 
     metrics = t.List(t.Dict()).tag(sync=True)
     can = t.Dict().tag(sync=True)
+    facts = t.Unicode("", help="what was simulated, in one line").tag(sync=True)
+    warning = t.Unicode("", help="that devices are idle; empty where none are").tag(sync=True)
+    assumptions = t.List(t.Unicode(), help="what was filled in where the user said nothing").tag(sync=True)
 
     def __init__(self, session: Session, **traits: Any) -> None:
         super().__init__(**traits)
@@ -44,6 +48,9 @@ class Headline(anywidget.AnyWidget):
             entries.append({**shown, "change": words, "good": good})
         with self.hold_sync():
             self.metrics = entries
+            self.facts = session.result.headline
+            self.warning = idle_warning(session.result)
+            self.assumptions = [line for line in session.result.assumptions if line != self.warning]
             self.state()
 
     def state(self) -> None:

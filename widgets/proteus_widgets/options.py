@@ -1,37 +1,35 @@
 """What each control may be set to, and why not to the rest.
 
-There is one source of truth: a value is possible when the recipe takes it.
+There is one source of truth: a value is possible when the change to it can be
+carried out, with everything else as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from proteus.errors import ProteusError
-from proteus.model.graph import Model
+from proteus.arguments import Choice, Switch, Whole
+from proteus.errors import ProteusError, StrategyError, unknown
 from proteus.strategy import StrategyTree
-from proteus.strategy.config import RECOMPUTES
 from proteus.strategy.degrees import num_experts, possible_tensor_degrees
-from proteus.strategy.schedule import SCHEDULES
-from proteus_widgets.settings import Settings, follow
+from proteus_widgets.changes import changed, check_fits
+from proteus_widgets.fields import BY_NAME, DEGREES, Field, is_word, said, shown
+from proteus_widgets.moment import Moment
 
-#: choices that do not depend on the model or the cluster
-FIXED: dict[str, tuple[tuple[Any, str], ...]] = {
-    "schedule": tuple((name, name) for name in SCHEDULES),
-    "zero": ((0, "0 · nothing"), (1, "1 · optimizer"), (2, "2 · + gradients"), (3, "3 · + parameters")),
-    "recompute": tuple((name, name) for name in RECOMPUTES),
-    "sequence_parallel": ((False, "off"), (True, "on")),
-    "precision": tuple((name, name) for name in ("bf16", "fp16", "fp8", "fp8-rowwise", "nvfp4", "fp32", "tf32")),
-    "optimizer": (("adam", "Adam"), ("sgd", "SGD")),
-}
-MOST_DEGREES = 12  # of a long list, those nearest to powers of two are enough for a menu
+#: of a long list, those nearest to powers of two are enough for a menu
+MOST_DEGREES = 12
+#: no menu goes further
+MOST_RANKS, MOST_CHUNKS, MOST_SAMPLES = 64, 8, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A value of a control; `reason` says why it is impossible, empty when it is not."""
+    """A value of a control; `reason` says why it is impossible, empty when it is not.
+
+    None is the value of a field that the user says nothing of.
+    """
 
     value: Any
     label: str
@@ -49,73 +47,108 @@ def _degrees(candidates: Iterable[int], limit: int, current: int) -> list[int]:
     return found
 
 
-def candidates(field: str, settings: Settings, model: Model, num_devices: int) -> list[tuple[Any, str]]:
-    """Values worth showing, possible or not, with their labels."""
-    if field in FIXED:
-        return list(FIXED[field])
-    now = getattr(settings, field)
-    match field:
-        case "tp":
-            values = _degrees(
-                set(possible_tensor_degrees(model)) | _powers(min(num_devices, 64)), min(num_devices, 64), now
-            )
-        case "dp":
-            values = _degrees(range(1, num_devices + 1), num_devices, now)
+def candidates(field: Field, moment: Moment) -> list[Any]:
+    """Values worth showing, possible or not."""
+    kind = field.kind
+    match kind:
+        case Choice():
+            return list(kind.names())
+        case Switch():
+            return [False, True]
+        case Whole() if field.name not in DEGREES:
+            return list(range(kind.least, kind.most + 1))
+        case Whole():
+            return [*kind.words, *_numbers(field.name, moment)]
+        case _:
+            return []
+
+
+def _numbers(name: str, moment: Moment) -> list[int]:
+    model, devices = moment.model, moment.cluster.num_devices
+    value = moment.tree.decided.value(name)
+    now = value if isinstance(value, int) else 1
+    ranks = min(devices, MOST_RANKS)
+    match name:
+        case "tp" | "etp":
+            return _degrees(set(possible_tensor_degrees(model)) | _powers(ranks), ranks, now)
+        case "dp" | "shard":
+            return _degrees(range(1, devices + 1), devices, now)
         case "pp":
             blocks = max(block.count for block in model.blocks)
             divisors = {p for p in range(1, blocks + 1) if blocks % p == 0}
-            values = _degrees(divisors | _powers(min(num_devices, 64)), min(num_devices, blocks), now)
+            return _degrees(divisors | _powers(ranks), min(devices, blocks), now)
         case "cp":
-            values = _degrees(_powers(64), min(num_devices, 64), now)
+            return _degrees(_powers(MOST_RANKS), ranks, now)
         case "ep":
-            experts = num_experts(model)
-            values = _degrees(_powers(max(experts, 1)), max(experts, 1), now)
+            experts = max(num_experts(model), 1)
+            return _degrees(_powers(experts), experts, now)
         case "virtual_stages":
-            values = _degrees(range(1, 9), 8, now)
-        case "micro_batch":
-            values = sorted(_powers(64) | {now})
+            return _degrees(range(1, MOST_CHUNKS + 1), MOST_CHUNKS, now)
         case _:
-            values = [now]
-    return [(value, str(value)) for value in values]
+            return sorted(_powers(MOST_SAMPLES) | {now})
 
 
-def why_not(settings: Settings, model: Model, num_devices: int) -> str:
-    """Empty when the recipe takes `settings`, else the rule that they break."""
-    needed = settings.dp * settings.tp * settings.pp * settings.cp
-    if needed > num_devices:
-        return f"needs {needed} GPUs, the cluster has {num_devices}"
+def attempt(moment: Moment, changes: dict[str, Any]) -> StrategyTree:
+    """The tree of the moment with `changes`.
+
+    Raises
+    ------
+    ProteusError
+        The rule that they break.
+    """
+    tree = changed(moment.tree, changes).on_devices(moment.cluster.num_devices)
+    check_fits(tree, moment.cluster)
+    return tree
+
+
+def _tried(field: Field, value: Any, moment: Moment) -> tuple[str, StrategyTree | None]:
+    """(why a value is impossible, the tree where it is not)."""
     try:
-        StrategyTree(model).parallelize(**settings.to_dict())
+        tree = attempt(moment, {field.name: value})
     except ProteusError as error:
-        return str(error).partition("; possible:")[0]
-    return ""
+        return str(error).partition("; possible:")[0], None
+    holds = tree.decided.value(field.name)
+    if value is not None and holds != value and not is_word(field, value):
+        return f"with the rest as it is, that is {field.text(holds)}", tree
+    return "", tree
 
 
-def possible(field: str, settings: Settings, model: Model, num_devices: int) -> tuple[Option, ...]:
-    """All options of `field`; each is tried with the degrees that would follow it."""
+def possible(name: str, moment: Moment) -> tuple[Option, ...]:
+    """All options of a field that has a menu, each tried with everything else as it is.
+
+    Raises
+    ------
+    StrategyError
+        A name that is no field of the plan.
+    """
+    if name not in BY_NAME:
+        raise StrategyError(unknown("field of a plan", name, BY_NAME))
+    field = BY_NAME[name]
     found = []
-    for value, label in candidates(field, settings, model, num_devices):
-        trial = follow(replace(settings, **{field: value}), frozenset({field}), num_devices)
-        found.append(Option(value, label, why_not(trial, model, num_devices)))
+    values = candidates(field, moment)
+    for value in [None, *values] if offers_default(field, moment) else values:
+        reason, tree = _tried(field, value, moment)
+        text = ("default" if value is None else field.text(value)) if tree is None else label(field, value, tree)
+        found.append(Option(value, text, reason))
     return tuple(found)
 
 
-def repair(settings: Settings, model: Model, num_devices: int) -> Settings:
-    """The settings nearest to `settings` that another model or cluster can carry.
+def label(field: Field, value: Any, tree: StrategyTree) -> str:
+    """How a menu names a value of a field, `tree` being what it leads to."""
+    if value is None:
+        return f"{shown(tree, field.name)} (default)"
+    return shown(tree, field.name) if is_word(field, value) else field.text(value)
 
-    Degrees give way one after another, each to the largest possible value
-    that is not above the present one; dp fills what they leave.
-    """
-    if not why_not(settings, model, num_devices):
-        return settings
-    smallest = replace(settings, dp=1, tp=1, pp=1, cp=1, ep=1, virtual_stages=1, schedule="1f1b", zero=settings.zero)
-    fitted = smallest
-    for name in ("tp", "pp", "cp", "ep"):
-        for value in range(getattr(settings, name), 0, -1):
-            trial = fitted.changed(**{name: value})
-            if name == "ep":
-                trial = replace(trial, dp=value)
-            if not why_not(trial, model, num_devices):
-                fitted = trial
-                break
-    return follow(fitted, frozenset({"cluster"}), num_devices)
+
+def offers_default(field: Field, moment: Moment) -> bool:
+    """Whether there is an entry for saying nothing, which means something else than one of the values."""
+    return moment.tree.plan is not None and not field.plain_default
+
+
+def current(field: Field, moment: Moment) -> Any:
+    """The value that the control of a field shows; None for a field that the user says nothing of."""
+    word = said(moment.tree, field.name)
+    if is_word(field, word) or (word is None and offers_default(field, moment)):
+        return word
+    value = moment.tree.decided.value(field.name)
+    return field.kind.text(value) if field.form == "text" and value is not None else value

@@ -27,8 +27,14 @@ class Preset:
 
 
 def is_built_in(model: Model) -> bool:
-    """Whether the model's name loads this very model; one from a file may bear a name that is taken."""
-    return model.name in pt.models.names() and pt.models.load(model.name) == model
+    """Whether the model's name (and length) loads this very model; one from a file may bear a name that is taken."""
+    return model.name in pt.models.names() and pt.models.load(model.name, seq=_length(model)) == model
+
+
+def _length(model: Model) -> int | None:
+    """Its sequence length, where that is not the one that the name loads."""
+    usual = pt.models.load(model.name).seq
+    return None if model.seq == usual or model.seq == 1 or usual == 1 else model.seq
 
 
 def preset_of(cluster: Cluster) -> Preset | None:
@@ -51,10 +57,15 @@ def preset_of(cluster: Cluster) -> Preset | None:
 def model_source(model: Model) -> str:
     """Python that gives the model, or says what must be written there."""
     if is_built_in(model):
-        return f"model = pt.models.load({model.name!r})"
+        return f"model = {_load(model)}"
     if model.base is not None and is_built_in(model.base):
-        return f"model = pt.with_lora(pt.models.load({model.name!r}), pt.{model.lora!r})"
+        return f"model = pt.with_lora({_load(model.base)}, pt.{model.lora!r})"
     return f"model = ...  # {_word(model.name)} is a model of your own: load it here, as pt.from_hf(path) does"
+
+
+def _load(model: Model) -> str:
+    seq = _length(model)
+    return f"pt.models.load({model.name!r}{f', seq={seq}' if seq else ''})"
 
 
 def cluster_source(cluster: Cluster) -> str:

@@ -1,4 +1,11 @@
-"""Sessions as YAML files: model, cluster, settings and edits, by name.
+"""Sessions as YAML files: a strategy tree as :meth:`StrategyTree.to_yaml` writes it, and the cluster beside it.
+
+    proteus_session: 2
+    cluster: {name: dgx-a100, nodes: 4}
+    model: llama3-8b
+    plan: {dp: fill, tp: 4, zero: 1}
+    nodes:
+      layers.0-3: {recompute: full}
 
 A model or cluster that no name loads again is written as ``{own: its name}``;
 whoever reads the file brings it.
@@ -12,30 +19,26 @@ from typing import Any
 
 import yaml
 
-import proteus as pt
 from proteus.cluster import Cluster
 from proteus.errors import InputError, context
 from proteus.files import atomic_write
 from proteus.model.graph import Model
-from proteus.strategy import Memory, NodeConfig
-from proteus.strategy.config import plain
+from proteus.strategy.yaml_io import from_yaml
 from proteus_widgets.moment import Moment
 from proteus_widgets.origin import Preset, is_built_in, preset_of
-from proteus_widgets.settings import Settings
 
-VERSION = 1
+MARK, VERSION = "proteus_session", 2
+#: fields of a tree that the model says itself
+OF_THE_MODEL = ("model", "seq", "lora")
 
 
 def write(path: str | os.PathLike[str], moment: Moment) -> None:
     """Write `moment`; the file is replaced only when the whole text is there."""
-    document = {
-        "proteus_session": VERSION,
-        "model": _model_named(moment.model),
-        "cluster": _named(moment.cluster),
-        "settings": moment.settings.to_dict(),
-        "edits": [{"path": path, **plain(config)} for path, config in moment.edits],
-    }
-    text = yaml.safe_dump(document, sort_keys=False)
+    tree = yaml.safe_load(moment.tree.to_yaml())
+    if not is_built_in(moment.model.base or moment.model):
+        tree = {"model": {"own": moment.model.name}, **{k: v for k, v in tree.items() if k not in OF_THE_MODEL}}
+    document = {MARK: VERSION, "cluster": _named(moment.cluster), **tree}
+    text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120)
     with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -45,22 +48,28 @@ def read(path: str | os.PathLike[str], *, model: Model | None = None, cluster: C
 
     Raises
     ------
-    InputError
+    InputError, StrategyError
         Not such a file, or a field that does not fit.
     """
     with context(str(path)):
         try:
-            document = yaml.safe_load(Path(path).read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            text = Path(path).read_text("utf-8")
+            document = yaml.safe_load(text)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
             raise InputError(f"not a readable session: {' '.join(str(error).split())}") from error
-        if not isinstance(document, dict) or document.get("proteus_session") != VERSION:
-            raise InputError(f"not a saved session: it must begin with proteus_session: {VERSION}")
-        return Moment(
-            model=model or _model(document.get("model")),
-            cluster=cluster or _cluster(document.get("cluster")),
-            settings=Settings.from_dict(_mapping(document, "settings")),
-            edits=tuple(_edit(entry) for entry in document.get("edits") or ()),
-        )
+        if not isinstance(document, dict) or MARK not in document:
+            raise InputError(f"not a saved session: it must begin with {MARK}: {VERSION}")
+        if document[MARK] != VERSION:
+            raise InputError(
+                f"a session of version {document[MARK]!r}, and version {VERSION} is read here: "
+                "make its strategy again with parallelize() and save it"
+            )
+        match document.get("model"):
+            case {"own": name} if model is None:
+                raise InputError(f"model: {name!r} is not built in; load it and pass model=")
+        cluster = cluster or _cluster(document.get("cluster"))
+        tree = from_yaml(text, model=model, source="session", beside=(MARK, "cluster"))
+    return Moment(tree=tree, cluster=cluster)
 
 
 def _named(cluster: Cluster) -> dict[str, Any]:
@@ -68,37 +77,6 @@ def _named(cluster: Cluster) -> dict[str, Any]:
     if preset is None:
         return {"own": cluster.name}
     return {"name": preset.name, "nodes": preset.nodes, **({"gpu": preset.gpu} if preset.gpu else {})}
-
-
-def _model_named(model: Model) -> str | dict[str, Any]:
-    if is_built_in(model):
-        return model.name
-    if model.lora is not None and model.base is not None and is_built_in(model.base):
-        return {"name": model.name, "lora": plain(model.lora)}
-    return {"own": model.name}
-
-
-def _model(entry: Any) -> Model:
-    match entry:
-        case str(name):
-            return pt.models.load(name)
-        case {"name": str(name), "lora": {"rank": int()} as told}:
-            fields: dict[str, Any] = {str(key): tuple(v) if isinstance(v, list) else v for key, v in told.items()}
-            try:
-                return pt.with_lora(pt.models.load(name), pt.Lora(**fields))
-            except TypeError as error:
-                raise InputError(f"model: lora: {error}") from error
-        case {"own": name}:
-            raise InputError(f"model: {name!r} is not built in; load it and pass model=")
-        case _:
-            raise InputError(f"model: {entry!r} is not a name")
-
-
-def _mapping(document: dict[str, Any], name: str) -> dict[str, Any]:
-    value = document.get(name)
-    if not isinstance(value, dict):
-        raise InputError(f"{name}: {value!r} is not a mapping")
-    return value
 
 
 def _cluster(entry: Any) -> Cluster:
@@ -110,30 +88,3 @@ def _cluster(entry: Any) -> Cluster:
             raise InputError(f"cluster: {name!r} is not built in, or was changed; load it and pass cluster=")
         case _:
             raise InputError(f"cluster: {entry!r} must have a name and a number of nodes")
-
-
-def _edit(entry: Any) -> tuple[str, NodeConfig]:
-    match entry:
-        case {"path": str(path), **others}:
-            rest: dict[str, Any] = {str(name): value for name, value in others.items()}
-        case _:
-            raise InputError(f"edits: {entry!r} has no path")
-    unknown = set(rest) - {"partition", "memory", "recompute", "exchange", "frozen"}
-    if unknown:
-        raise InputError(f"edits: {path}: unknown field {sorted(unknown)[0]!r}")
-    try:
-        partition = None if "partition" not in rest else {d: tuple(axes) for d, axes in rest["partition"].items()}
-        memory = None if "memory" not in rest else {role: _memory(kept) for role, kept in rest["memory"].items()}
-    except (AttributeError, TypeError) as error:
-        raise InputError(f"edits: {path}: {error}") from error
-    return path, NodeConfig(
-        partition=partition,
-        memory=memory,
-        recompute=rest.get("recompute"),
-        exchange=rest.get("exchange"),
-        frozen=rest.get("frozen"),
-    )
-
-
-def _memory(kept: dict[str, Any]) -> Memory:
-    return Memory(axes=tuple(kept.get("axes", ())), offload=bool(kept.get("offload", False)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,18 @@ import traitlets as t
 import proteus as pt
 from proteus import hardware
 from proteus.cluster import Cluster
-from proteus.errors import InputError, ProteusError, Stopped, context, unknown
+from proteus.errors import InputError, ProteusError, Stopped, StrategyError
 from proteus.model.graph import Model
 from proteus.progress import Progress
-from proteus.strategy import NodeConfig, StrategyTree, TreeRow
+from proteus.strategy import StrategyTree, TreeRow
+from proteus.strategy.plan import DecidedPlan, Plan
 from proteus_widgets import saved
-from proteus_widgets.editors import edited
+from proteus_widgets.changes import changed, check_fits, edited, moved
+from proteus_widgets.fields import BY_NAME
 from proteus_widgets.moment import Moment, Outcome
-from proteus_widgets.options import Option, possible, repair
+from proteus_widgets.options import Option, possible
 from proteus_widgets.reading import first_link, prepare
 from proteus_widgets.selection import NOTHING, Lit, Selection, light
-from proteus_widgets.settings import Settings, apply_edit, edits_of, follow, model_of, settings_of, tree_for
 from proteus_widgets.suggest import Suggestion, suggest
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class _History:
     future: list[Moment] = field(default_factory=list)
 
     def record(self, moment: Moment) -> None:
-        self.past = [*self.past[1 - HISTORY :], moment]
+        self.past = [*self.past[1 - HISTORY :], _slim(moment)]
         self.future = []
 
 
@@ -62,15 +63,13 @@ class Session(t.HasTraits):
         Where it runs.
     simulate
         ``(tree, cluster, progress=...) -> Result``; :func:`proteus.simulate` by default.
-    moment
-        What the user asked for, where that is known already; else read off the tree.
 
     Examples
     --------
     ::
 
         session = Session(tree, cluster)
-        session.change(tp=4)          # dp follows
+        session.change(tp=4)          # tp and nothing else; dp follows where it is "fill"
         session.result.step_time_s
         session.undo()
     """
@@ -92,22 +91,18 @@ class Session(t.HasTraits):
         cluster: Cluster,
         *,
         simulate: Callable[..., Result] | None = None,
-        moment: Moment | None = None,
     ) -> None:
+        for what, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
+            if not isinstance(value, kind):
+                raise InputError(f"{what}={value!r}; a session takes a {kind.__name__}")
         super().__init__(lit=NOTHING)
         self._simulate = simulate or pt.simulate
         self._history = _History()
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._running: list[Progress] = []
         self._generation = 0
-        settings = settings_of(tree)
-        self._wanted = moment = moment or Moment(
-            model=model_of(tree, settings),
-            cluster=cluster,
-            settings=settings,
-            edits=edits_of(tree, settings),
-        )
-        self._accept(self._finish(moment, tree, ()))
+        self._wanted = _moment(tree, cluster)
+        self._accept(self._run(self._wanted))
 
     # -- what it holds
 
@@ -129,12 +124,19 @@ class Session(t.HasTraits):
         return self.moment.cluster
 
     @property
-    def settings(self) -> Settings:
-        return self.moment.settings
+    def tree(self) -> StrategyTree:
+        """The strategy as it was asked for; ``result.tree`` is the one that was simulated."""
+        return self.moment.tree
 
     @property
-    def tree(self) -> StrategyTree:
-        return self._last.tree
+    def plan(self) -> Plan | None:
+        """What was said of the strategy; None for a tree that was built by hand."""
+        return self.tree.plan
+
+    @property
+    def decided(self) -> DecidedPlan:
+        """Every field of the plan with its value and whose word it is."""
+        return self.tree.decided
 
     @property
     def result(self) -> Result:
@@ -145,17 +147,16 @@ class Session(t.HasTraits):
         return self._last.rows
 
     def possible(self, name: str) -> tuple[Option, ...]:
-        """Values of a setting, each with the reason when it is impossible."""
-        if name not in Settings.__dataclass_fields__:
-            raise InputError(unknown("setting", name, Settings.__dataclass_fields__))
-        return possible(name, self.settings, self.model, self.cluster.num_devices)
+        """Values of a field of the plan, each with the reason when it is impossible."""
+        return possible(name, self.moment)
 
     # -- changes
 
     def change(self, **changes: Any) -> bool:
-        """Change settings (or ``model=``, ``cluster=``) now; whether it could be done.
+        """Change fields of the plan (or ``model=``, ``cluster=``) now; whether it could be done.
 
-        Degrees that the change implies follow; see :func:`proteus_widgets.settings.follow`.
+        Nothing else changes; None takes a word back.  Degrees that another
+        model or cluster cannot carry give way, and ``outcome.notes`` tells which.
         """
         return self._now(lambda moment: self._changed(moment, changes))
 
@@ -166,6 +167,10 @@ class Session(t.HasTraits):
     def request(self, **changes: Any) -> None:
         """As :meth:`change`, without waiting: a newer request makes this one stale."""
         self._soon(lambda moment: self._changed(moment, changes))
+
+    def request_text(self, name: str, text: str) -> None:
+        """As :meth:`request` for a field and the text of its value, as a flag of the command line would have it."""
+        self._soon(lambda moment: self._changed(moment, {name: _read(name, text)}))
 
     def request_load(self, *, model: str | None = None, cluster: str | None = None, nodes: int = 1) -> None:
         """As :meth:`request` for a built-in model or cluster by name; degrees that no longer fit give way."""
@@ -223,30 +228,23 @@ class Session(t.HasTraits):
     def unpin(self) -> None:
         self.pinned = None
 
-    def _changed(self, moment: Moment, changes: dict[str, Any]) -> Moment:
-        own = {name: changes.pop(name) for name in ("model", "cluster") if name in changes}
-        names = frozenset(changes) | own.keys()
-        new = replace(moment, settings=moment.settings.changed(**changes), **own)
-        if "model" in own:
-            new = replace(new, edits=())
-        devices = new.cluster.num_devices
-        settings = follow(new.settings, names, devices)
-        return replace(new, settings=repair(settings, new.model, devices) if own else settings)
+    def _changed(self, moment: Moment, changes: Mapping[str, Any]) -> Moment:
+        fields = {name: value for name, value in changes.items() if name not in ("model", "cluster")}
+        model, cluster = changes.get("model"), changes.get("cluster", moment.cluster)
+        if model is not None and not isinstance(model, Model):
+            raise InputError(f"model={model!r}; it must be a Model, as pt.models.load() gives it")
+        if not isinstance(cluster, Cluster):
+            raise InputError(f"cluster={cluster!r}; it must be a Cluster, as pt.clusters.load() gives it")
+        if model is None and cluster is moment.cluster:
+            return _moment(changed(moment.tree, fields), cluster)
+        tree, notes = moved(moment.tree, fields, model, cluster)
+        return _moment(tree, cluster, notes)
 
     def _edited(self, moment: Moment, path: str | Sequence[str], name: str, value: Any) -> Moment:
+        tree = moment.tree
         for one in [path] if isinstance(path, str) else path:
-            moment = self._edited_one(moment, one, name, value)
-        return moment
-
-    def _edited_one(self, moment: Moment, path: str, name: str, value: Any) -> Moment:
-        with context(path or "model"):
-            config = edited(moment.edit(path), name, value)
-        others = tuple((at, said) for at, said in moment.edits if at != path)
-        if config == NodeConfig():
-            return replace(moment, edits=others)
-        tree, _ = tree_for(moment.model, moment.settings, others)
-        apply_edit(tree, path, config)  # an edit that was never possible is an error, not one to drop later
-        return replace(moment, edits=(*others, (path, config)))
+            tree = edited(tree, one, name, value)
+        return _moment(tree, moment.cluster)
 
     # -- running
 
@@ -265,16 +263,9 @@ class Session(t.HasTraits):
         self._pools[pool].submit(work)
 
     def _run(self, moment: Moment, progress: Progress | None = None) -> Outcome:
-        tree, notes = tree_for(moment.model, moment.settings, moment.edits)
-        if tree.num_devices > moment.cluster.num_devices:
-            raise InputError(f"needs {tree.num_devices} GPUs, the cluster has {moment.cluster.num_devices}")
-        return self._finish(moment, tree, tuple(notes), progress)
-
-    def _finish(
-        self, moment: Moment, tree: StrategyTree, notes: tuple[str, ...], progress: Progress | None = None
-    ) -> Outcome:
-        result = self._simulate(tree, moment.cluster, progress=progress)
-        return Outcome(moment=moment, tree=tree, result=result, rows=tuple(tree.rows()), notes=notes)
+        check_fits(moment.tree, moment.cluster)
+        result = self._simulate(moment.tree, moment.cluster, progress=progress)
+        return Outcome(moment=moment, result=result, rows=tuple(result.tree.rows()))
 
     def _now(self, change: Callable[[Moment], Moment]) -> bool:
         self._overtake()
@@ -343,7 +334,7 @@ class Session(t.HasTraits):
         except ProteusError as error:
             self._fail(error)
             return False
-        target.append(self.moment)
+        target.append(_slim(self.moment))
         source.pop()
         self._accept(outcome)
         return True
@@ -413,7 +404,7 @@ class Session(t.HasTraits):
     # -- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write model, cluster, settings and edits as YAML."""
+        """Write model, cluster, plan and edits as YAML."""
         saved.write(path, self.moment)
 
     @classmethod
@@ -432,5 +423,22 @@ class Session(t.HasTraits):
             Needed where the file names a model or cluster that is not built in.
         """
         moment = saved.read(path, model=model, cluster=cluster)
-        tree, _ = tree_for(moment.model, moment.settings, moment.edits)
-        return cls(tree, moment.cluster, moment=moment)
+        return cls(moment.tree, moment.cluster)
+
+
+def _moment(tree: StrategyTree, cluster: Cluster, notes: tuple[str, ...] = ()) -> Moment:
+    return _slim(Moment(tree=tree.on_devices(cluster.num_devices), cluster=cluster, notes=notes))
+
+
+def _slim(moment: Moment) -> Moment:
+    """The moment without what its tree remembers: the trees before it are moments of their own."""
+    return replace(moment, tree=moment.tree.without_history())
+
+
+def _read(name: str, text: str) -> Any:
+    field = BY_NAME[name]
+    try:
+        return field.parse(text)
+    except ValueError as error:
+        rule = str(error)
+        raise StrategyError(f"{name}: {rule if rule.startswith('unknown ') else f'{text!r} is not {rule}'}") from None

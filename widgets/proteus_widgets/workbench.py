@@ -11,6 +11,7 @@ from proteus.cluster import Cluster
 from proteus.errors import InputError
 from proteus.strategy import StrategyTree
 from proteus_widgets import still
+from proteus_widgets.changes import own
 from proteus_widgets.charts import Charts
 from proteus_widgets.code import Code
 from proteus_widgets.compare import Compare
@@ -145,7 +146,7 @@ class Workbench(w.VBox):
             return []
         session = self.session
         rows = [session.rows[at] for at in (lit.node, *lit.others)]
-        return common([editors(session.tree, row, session.moment.edit(row.path)) for row in rows])
+        return common([editors(session.result.tree, row, own(session.tree, row.path)) for row in rows])
 
     def _said(self, _change: Any = None) -> None:
         self.headline.state()

@@ -19,7 +19,7 @@ import re
 from dataclasses import replace
 
 from proteus.cluster.readers.tree import Node, survey_of_tree
-from proteus.cluster.survey import SeenGpu, Survey
+from proteus.cluster.survey import SeenGpu, Survey, max_ports
 from proteus.errors import TopologyError
 from proteus.units import GB
 
@@ -35,7 +35,6 @@ _PATH = re.compile(r"(\w+/\S+)\s*\(\d+/[\d.]+/(\w+)\)")
 #: what NCCL counts for one NVLink by generation [GB/s] (src/graph/topo.h: sm60 18, sm70 and sm80 20,
 #: sm90 20.6, sm86 12, sm100 40.1; older releases 21 and 22), and RCCL for one xGMI
 _PORT_GBPS = {"NVL": (20.6, 22.0, 21.0, 20.0, 40.1, 18.0, 12.0), "XGMI": (36.0, 48.0, 24.0)}
-_MAX_PORTS = 18
 #: NCCL prints one digit after the point
 _PRINTED_GBPS = 0.06
 #: NCCL's rate of a link that is no limit [GB/s]
@@ -175,11 +174,12 @@ def _ports(rate_GBps: float, kind: str = "NVL") -> int:
     >>> [_ports(rate) for rate in (22.0, 44.0, 240.0, 370.8)]
     [1, 2, 12, 18]
     """
+    most = max_ports()
     for port in _PORT_GBPS[kind]:
         count = round(rate_GBps / port)
-        if 1 <= count <= _MAX_PORTS and abs(rate_GBps - count * port) < _PRINTED_GBPS:
+        if 1 <= count <= most and abs(rate_GBps - count * port) < _PRINTED_GBPS:
             return count
-    return min(_MAX_PORTS, max(1, round(rate_GBps / _PORT_GBPS[kind][0])))
+    return min(most, max(1, round(rate_GBps / _PORT_GBPS[kind][0])))
 
 
 def _numa(text: str) -> int | None:

@@ -32,7 +32,7 @@ export interface RenderProps<Traits> {
 export type Message =
   | Select
   | { type: "edit"; paths: string[]; field: string; value: Value }
-  | { type: "set"; name: string; value: Value }
+  | { type: "set"; name: string; value: Value | null }
   | { type: "action"; name: string }
   | { type: "apply"; index: number }
   | { type: "open"; host: number }
@@ -48,8 +48,8 @@ export interface Select {
   others?: number[];
 }
 
-export interface Option {
-  value: Value;
+export interface Option<T = Value> {
+  value: T;
   label: string;
   reason?: string; // why it cannot be picked
 }
@@ -267,16 +267,23 @@ export interface Field {
   label: string;
   group: string;
   tip: string;
-  value: Value;
-  options?: Option[]; // without them: a number
+  value: Value | null; // null says nothing
+  first: boolean; // shown at once, else among the further settings
+  options?: Option<Value | null>[]; // without them it is typed
+  input?: "number" | "text";
+  default?: string; // what holds when nothing is typed
+  suggestions?: string[];
   min?: number;
-  step?: number;
+  step?: number | "any";
   narrow?: boolean;
 }
 
 export interface HeadlineTraits {
   metrics: Metric[];
   can: Partial<Abilities>;
+  facts: string;
+  warning: string;
+  assumptions: string[];
 }
 
 export interface Metric {

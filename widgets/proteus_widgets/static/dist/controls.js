@@ -37,6 +37,8 @@ function taken(event) {
   event.preventDefault();
   event.stopPropagation();
 }
+var uniqueIds = 0;
+var uniqueId = (stem) => `pt-${stem}-${uniqueIds++}`;
 function watch(model, handlers) {
   const entries = (
     /** @type {[string, () => void][]} */
@@ -62,7 +64,8 @@ var ControlsView = class {
     this.model = model;
     this.body = h("div", { class: "pt-controls-body", role: "group", "aria-label": "Strategy" });
     this.hint = h("div", { class: "pt-hint", "aria-live": "polite" });
-    el.append(this.body, this.hint);
+    this.more = h("div", { role: "group", "aria-label": "More settings" });
+    el.append(this.body, this.more, this.hint);
     this.inputs = /* @__PURE__ */ new Map();
     this.names = "";
   }
@@ -85,10 +88,15 @@ var ControlsView = class {
   build(fields) {
     this.inputs.clear();
     const groups = /* @__PURE__ */ new Map();
+    const more = h("details", { class: "pt-more" }, h("summary", {}, "More settings"));
+    const others = h("div", { class: "pt-controls-body" });
+    more.append(others);
     for (const field of fields) {
-      const group = groups.get(field.group) ?? h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
-      groups.set(field.group, group);
-      const input = field.options ? h("select") : h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
+      const key = `${field.first} ${field.group}`;
+      const group = groups.get(key) ?? h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
+      if (!groups.has(key)) (field.first ? this.body : others).append(group);
+      groups.set(key, group);
+      const input = field.options ? h("select") : this.typed(field);
       input.name = field.name;
       if (field.narrow) input.classList.add("pt-narrow");
       const entry = { input, field };
@@ -103,7 +111,21 @@ var ControlsView = class {
       group.append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
       this.inputs.set(field.name, entry);
     }
-    this.body.replaceChildren(...groups.values());
+    this.more.replaceChildren(more);
+  }
+  /**
+   * An input for a number or a text; empty says nothing, and its placeholder shows what holds then.
+   * @param {Field} field
+   */
+  typed(field) {
+    if (field.input === "number") return h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
+    const input = h("input", { type: "text", spellcheck: "false" });
+    if (field.suggestions?.length) {
+      const list = h("datalist", { id: uniqueId(field.name) }, ...field.suggestions.map((value) => h("option", { value })));
+      input.setAttribute("list", list.id);
+      this.more.before(list);
+    }
+    return input;
   }
   /** @param {Field} field */
   update(field) {
@@ -125,14 +147,19 @@ var ControlsView = class {
       const barred = field.options.filter((option) => option.reason);
       input.title = [field.tip, barred.length ? `not possible: ${barred.map((option) => `${option.label} (${option.reason})`).join("; ")}` : ""].filter(Boolean).join("\n");
       input.classList.toggle("pt-error", Boolean(chosen?.reason));
-    } else if (!entry.typing) input.value = String(field.value);
+    } else if (input instanceof HTMLInputElement) {
+      input.placeholder = field.default ?? "";
+      input.title = field.tip;
+      if (field.step) input.step = String(field.step);
+      if (!entry.typing) input.value = String(field.value ?? "");
+    }
   }
   /** @param {string} name */
   send(name) {
     const entry = this.entry(name);
     const { input, field } = entry;
     entry.typing = false;
-    const value = input instanceof HTMLSelectElement ? field.options?.[input.selectedIndex]?.value : Number(input.value);
+    const value = input instanceof HTMLSelectElement ? field.options?.[input.selectedIndex]?.value : read(field, input.value.trim());
     if (value === void 0 || Number.isNaN(value)) return;
     this.model.send({ type: "set", name, value });
   }
@@ -141,6 +168,10 @@ var ControlsView = class {
     this.hint.classList.toggle("pt-error", this.model.get("failed"));
   }
 };
+function read(field, text) {
+  if (text === "") return null;
+  return field.input === "number" ? Number(text) : text;
+}
 function render({ model, el }) {
   prepare(el, "controls");
   const view = new ControlsView(model, el);

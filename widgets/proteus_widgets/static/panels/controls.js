@@ -1,6 +1,6 @@
 import "../base.css";
 import "../panels.css";
-import { h, prepare, watch } from "../common/dom.js";
+import { h, prepare, uniqueId, watch } from "../common/dom.js";
 import { probe } from "../common/probe.js";
 /** @import { ControlsTraits, Field, Model, RenderProps } from "../types" */
 /**
@@ -24,7 +24,8 @@ class ControlsView {
     this.model = model;
     this.body = h("div", { class: "pt-controls-body", role: "group", "aria-label": "Strategy" });
     this.hint = h("div", { class: "pt-hint", "aria-live": "polite" });
-    el.append(this.body, this.hint);
+    this.more = h("div", { role: "group", "aria-label": "More settings" });
+    el.append(this.body, this.more, this.hint);
     /** @type {Map<string, Entry>} */
     this.inputs = new Map();
     this.names = "";
@@ -49,10 +50,15 @@ class ControlsView {
     this.inputs.clear();
     /** @type {Map<string, HTMLElement>} */
     const groups = new Map();
+    const more = h("details", { class: "pt-more" }, h("summary", {}, "More settings"));
+    const others = h("div", { class: "pt-controls-body" });
+    more.append(others);
     for (const field of fields) {
-      const group = groups.get(field.group) ?? h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
-      groups.set(field.group, group);
-      const input = field.options ? h("select") : h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
+      const key = `${field.first} ${field.group}`;
+      const group = groups.get(key) ?? h("div", { class: "pt-group", role: "group", "aria-label": field.group }, h("span", { class: "pt-group-name" }, field.group));
+      if (!groups.has(key)) (field.first ? this.body : others).append(group);
+      groups.set(key, group);
+      const input = field.options ? h("select") : this.typed(field);
       input.name = field.name;
       if (field.narrow) input.classList.add("pt-narrow");
       /** @type {Entry} */
@@ -64,7 +70,22 @@ class ControlsView {
       group.append(h("label", { class: "pt-control" }, h("span", {}, field.label), input));
       this.inputs.set(field.name, entry);
     }
-    this.body.replaceChildren(...groups.values());
+    this.more.replaceChildren(more);
+  }
+
+  /**
+   * An input for a number or a text; empty says nothing, and its placeholder shows what holds then.
+   * @param {Field} field
+   */
+  typed(field) {
+    if (field.input === "number") return h("input", { type: "number", min: field.min ?? 0, step: field.step ?? 1 });
+    const input = h("input", { type: "text", spellcheck: "false" });
+    if (field.suggestions?.length) {
+      const list = h("datalist", { id: uniqueId(field.name) }, ...field.suggestions.map((value) => h("option", { value })));
+      input.setAttribute("list", list.id);
+      this.more.before(list);
+    }
+    return input;
   }
 
   /** @param {Field} field */
@@ -87,7 +108,12 @@ class ControlsView {
       const barred = field.options.filter((option) => option.reason);
       input.title = [field.tip, barred.length ? `not possible: ${barred.map((option) => `${option.label} (${option.reason})`).join("; ")}` : ""].filter(Boolean).join("\n");
       input.classList.toggle("pt-error", Boolean(chosen?.reason));
-    } else if (!entry.typing) input.value = String(field.value); // menus that come later do not take a number from under its typist
+    } else if (input instanceof HTMLInputElement) {
+      input.placeholder = field.default ?? "";
+      input.title = field.tip;
+      if (field.step) input.step = String(field.step);
+      if (!entry.typing) input.value = String(field.value ?? ""); // menus that come later do not take a number from under its typist
+    }
   }
 
   /** @param {string} name */
@@ -95,7 +121,7 @@ class ControlsView {
     const entry = this.entry(name);
     const { input, field } = entry;
     entry.typing = false;
-    const value = input instanceof HTMLSelectElement ? field.options?.[input.selectedIndex]?.value : Number(input.value);
+    const value = input instanceof HTMLSelectElement ? field.options?.[input.selectedIndex]?.value : read(field, input.value.trim());
     if (value === undefined || Number.isNaN(value)) return;
     this.model.send({ type: "set", name, value });
   }
@@ -104,6 +130,16 @@ class ControlsView {
     this.hint.textContent = this.model.get("message");
     this.hint.classList.toggle("pt-error", this.model.get("failed"));
   }
+}
+
+/**
+ * What a typed text means; nothing is null.
+ * @param {Field} field
+ * @param {string} text
+ */
+function read(field, text) {
+  if (text === "") return null;
+  return field.input === "number" ? Number(text) : text;
 }
 
 /** @param {RenderProps<ControlsTraits>} props */

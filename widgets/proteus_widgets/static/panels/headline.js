@@ -33,10 +33,24 @@ function render({ model, el }) {
   const busy = h("span", { class: "pt-busy", role: "status" });
   const share = h("progress", { class: "pt-progress", max: 1, "aria-label": "Share of the step that is simulated" });
   const bar = h("div", { class: "pt-actions", role: "group", "aria-label": "Session" }, busy, share, ...Object.values(buttons));
-  el.append(list, bar);
+  const facts = h("p", { class: "pt-facts" });
+  const warning = h("p", { class: "pt-warning", role: "status" });
+  const lines = h("ul");
+  const summary = h("summary");
+  const assumed = h("details", { class: "pt-assumed" }, summary, lines);
+  el.append(h("div", { class: "pt-headline-top" }, list, bar), facts, warning, assumed);
   const load = () => {
     list.replaceChildren(...model.get("metrics").map(metric));
     probe("headline", { metrics: Object.fromEntries(model.get("metrics").map((entry) => [entry.label, entry.value])) });
+  };
+  const words = () => {
+    facts.textContent = model.get("facts");
+    warning.textContent = model.get("warning");
+    warning.hidden = !model.get("warning");
+    const assumptions = model.get("assumptions");
+    summary.textContent = `Assumed (${assumptions.length})`;
+    lines.replaceChildren(...assumptions.map((line) => h("li", {}, line)));
+    assumed.hidden = !assumptions.length;
   };
   const state = () => {
     const can = model.get("can");
@@ -51,8 +65,9 @@ function render({ model, el }) {
     if (can.progress) share.value = can.progress; // without a value it says that something goes on
     else share.removeAttribute("value");
   };
-  const unwatch = watch(model, { metrics: load, can: state });
+  const unwatch = watch(model, { metrics: load, can: state, facts: words, warning: words, assumptions: words });
   load();
+  words();
   state();
   return unwatch;
 }

@@ -1,20 +1,27 @@
-"""Kinds of values that a field of :class:`~proteus.strategy.plan.Plan` takes: checked, read from text, written as text.
+"""Kinds of values that public calls and the fields of a plan take: checked, read from text, written as text.
 
 There is one kind per sort of value, and every way in uses it: Python, the
 command line, YAML and the controls of the workbench.  ``check`` takes a
-Python value, ``parse`` the text of a flag; both give the value as the plan
-keeps it, or raise ``ValueError`` with the rule that was broken.
+Python value, ``parse`` the text of a flag; both give the value as it is kept,
+or raise ``ValueError`` with the rule that was broken.  :func:`takes` checks the
+arguments of a public call, so that none ends in a bare Python error.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
-from proteus.errors import unknown
+from proteus.errors import InputError, ProteusError, unknown
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: no degree, batch or count is larger; a larger one is a slip of the keyboard
 MAX_COUNT = 2**31
@@ -269,3 +276,216 @@ class Wholes:
 
     def text(self, value: tuple[int, ...]) -> str:
         return ",".join(map(str, value))
+
+
+class Rule(Protocol):
+    """What an argument of a call must be: a kind, or one of those below, which no flag has."""
+
+    @property
+    def rule(self) -> str: ...
+
+    def check(self, value: object) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that is not empty.
+
+    >>> Text("the name of a model").check("gpt2")
+    'gpt2'
+    """
+
+    rule: str = "text"
+
+    def check(self, value: object) -> str:
+        if not isinstance(value, str) or not value:
+            raise ValueError(self.rule)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """The path of a file, as text or :class:`os.PathLike`."""
+
+    rule: ClassVar[str] = "the path of a file"
+
+    def check(self, value: object) -> str | os.PathLike[str]:
+        if not isinstance(value, str | os.PathLike):
+            raise ValueError(self.rule)
+        path = os.fspath(value)
+        if not isinstance(path, str) or not path or "\0" in path:
+            raise ValueError(self.rule)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class A:
+    """An instance of a class, or of one of several.
+
+    >>> A(int).check("x")
+    Traceback (most recent call last):
+    ...
+    ValueError: an int
+    """
+
+    kinds: type | tuple[type, ...]
+    words: str = ""
+
+    @property
+    def rule(self) -> str:
+        kinds = self.kinds if isinstance(self.kinds, tuple) else (self.kinds,)
+        names = " or ".join(kind.__name__ for kind in kinds)
+        return self.words or f"{'an' if names[0] in 'aeiouAEIOU' else 'a'} {names}"
+
+    def check(self, value: object) -> Any:
+        if not isinstance(value, self.kinds):
+            raise ValueError(self.rule)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """What another rule says, or None.
+
+    >>> Maybe(Whole(least=1)).check(None)
+    """
+
+    kind: Rule
+
+    @property
+    def rule(self) -> str:
+        return f"{self.kind.rule}, or None"
+
+    def check(self, value: object) -> Any:
+        return None if value is None else self.kind.check(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """What one of several rules says, the first that takes the value.
+
+    >>> Either(Whole(least=0), Text("a name")).check("mlx5_0")
+    'mlx5_0'
+    """
+
+    kinds: tuple[Rule, ...]
+
+    def __init__(self, *kinds: Rule) -> None:
+        object.__setattr__(self, "kinds", kinds)
+
+    @property
+    def rule(self) -> str:
+        return " or ".join(kind.rule for kind in self.kinds)
+
+    def check(self, value: object) -> Any:
+        for kind in self.kinds:
+            try:
+                return kind.check(value)
+            except ValueError:
+                continue
+        raise ValueError(self.rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A row of what another rule says, as a tuple."""
+
+    kind: Rule
+    least: int = 0
+
+    @property
+    def rule(self) -> str:
+        return f"a row of {self.kind.rule}"
+
+    def check(self, value: object) -> tuple[Any, ...]:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise ValueError(self.rule)
+        row = tuple(value)
+        if len(row) < self.least:
+            raise ValueError(f"{self.rule}, at least {self.least}")
+        return tuple(self.kind.check(item) for item in row)
+
+
+def takes(error: type[ProteusError] = InputError, /, **rules: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Check the named arguments of a public call before it runs.
+
+    Parameters
+    ----------
+    error
+        What a broken rule raises.
+    rules
+        Argument → what it must be; arguments that are not named pass unchecked.
+
+    Examples
+    --------
+    >>> @takes(nodes=Whole(least=1))
+    ... def hosts(nodes=1):
+    ...     return nodes
+    >>> hosts(nodes=2.5)
+    Traceback (most recent call last):
+    ...
+    proteus.errors.InputError: hosts: nodes=2.5; it must be a whole number of at least 1
+    """
+
+    def decorate(call: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(call)
+        assert set(rules) <= set(signature.parameters), f"{call}: no such argument among {sorted(rules)}"
+
+        @functools.wraps(call)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as wrong:  # an argument too many, too few, or one that does not exist
+                raise error(f"{call.__name__}(): {wrong}; it takes {signature}") from None
+            for name, value in bound.arguments.items():
+                rule = rules.get(name)
+                if rule is not None:
+                    try:
+                        bound.arguments[name] = rule.check(value)
+                    except ProteusError:
+                        raise
+                    except ValueError as broken:
+                        raise error(f"{call.__name__}: {broken_rule(name, value, broken)}") from None
+            return call(*bound.args, **bound.kwargs)
+
+        return checked
+
+    return decorate
+
+
+def check_fields(instance: Any, error: type[ProteusError], /, **rules: Rule) -> None:
+    """Check the fields of a frozen dataclass while it is made, and keep them as the rules give them."""
+    for name, rule in rules.items():
+        value = getattr(instance, name)
+        try:
+            object.__setattr__(instance, name, rule.check(value))
+        except ValueError as broken:
+            raise error(f"{type(instance).__name__}: {broken_rule(name, value, broken)}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of a name and a whole number in a row, as a tuple."""
+
+    least: int = 1
+
+    @property
+    def rule(self) -> str:
+        return f"a row of (name, whole number of at least {self.least}), such as (('dp', 4), ('tp', 2))"
+
+    def check(self, value: object) -> tuple[tuple[str, int], ...]:
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise ValueError(self.rule)
+        try:
+            rows = [(Text().check(name), int(Whole(least=self.least).check(size))) for name, size in value]
+        except (ValueError, TypeError):
+            raise ValueError(self.rule) from None
+        return tuple(rows)
+
+
+def broken_rule(name: str, value: object, broken: ValueError) -> str:
+    """What a broken rule says of an argument: its value where the rule does not name it itself."""
+    text, shown = str(broken), repr(value)
+    if text.startswith("unknown "):
+        return f"{name}: {text}"
+    return f"{name}={shown if len(shown) <= 60 else f'{shown[:57]}...'}; it must be {text}"
