@@ -95,11 +95,8 @@ RULES: tuple[Rule, ...] = (
      "docs/b200/b200_real_repro_guide.md: launcher defaults keep overlap off"),
     (lambda row: "simumax" in row["framework"].lower() and not row["sp"], "sequence_parallel=true",
      "MooreThreads/SimuMax simu_tools/megatron_scripts/scripts: --sequence-parallel"),
-    (lambda row: row["framework"].lower() == "megatron-core",
-     "zero=1; overlap_gradients=true; overlap_parameters=true; sequence_parallel=true; fused_cross_entropy=true; "
-     "fp32_grads=false",
-     "NVIDIA/Megatron-LM examples/llama/train_llama3_8b_h100_fp8.sh: --use-distributed-optimizer, --overlap-grad-reduce, "
-     "--overlap-param-gather, --sequence-parallel, --cross-entropy-loss-fusion, --grad-reduce-in-bf16"),
+    (lambda row: row["framework"].lower() == "megatron-core", "framework=megatron-bridge",
+     "NVIDIA/Megatron-LM examples/llama/README.md: follows NeMo Framework's performance scripts"),
     (_has("framework", "flash-attention training scripts"),
      "fused_bias_activation=true; fused_dropout_add=true; fused_add_norm=true; norm=tuned; fused_cross_entropy=true; "
      "loss=in_place; fp32_params=true",

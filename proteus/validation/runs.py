@@ -24,6 +24,8 @@ from typing import Literal
 from proteus.errors import InputError
 from proteus.units import GB, MS, GiB
 
+#: the tables that come with Proteus
+DATA = Path(str(resources.files("proteus.validation"))) / "data"
 #: files beyond this are refused: no table of published runs is so large
 MAX_TABLE_BYTES = 200_000_000
 Outcome = Literal["ok", "oom", "error"]
@@ -165,8 +167,7 @@ def shipped_runs(name: Literal["llm", "classic", "later"] = "llm") -> tuple[Run,
     >>> len(shipped_runs()) > 1000
     True
     """
-    file = resources.files("proteus.validation").joinpath(f"data/{name}.csv.gz")
-    return parse_runs(file.read_bytes(), f"{name}.csv.gz")
+    return parse_runs((DATA / f"{name}.csv.gz").read_bytes(), f"{name}.csv.gz")
 
 
 def parse_runs(raw: bytes, where: str) -> tuple[Run, ...]:

@@ -18,8 +18,6 @@ from proteus.validation.settings import Settings
 FLASH, ENGINE = "flash2", "megatron-core"
 #: kernels that keep the scores, the first of which a framework that falls back on runs without flash attention
 KEEPS_SCORES = ("fused_softmax", "unfused", "unfused_fp32")
-#: chunks per rank of a schedule that has several by itself; it takes no number
-OF_TWO_CHUNKS = ("zb-v", "v-half", "v-min", "dualpipe")
 
 
 def plan_of(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> Plan:
@@ -165,7 +163,7 @@ def _attention(run: Run, framework: Framework, gpu: Gpu, changes: dict[str, Any]
 def _pipeline(run: Run, framework: Framework, assumed: list[str]) -> dict[str, Any]:
     if (run.pp or 1) == 1:
         return {}
-    text = re.sub(r"[\s_-]+", "", run.schedule.partition("(")[0])
+    text = words.squeezed(run.schedule)
     word = words.read("pp_schedule", text)
     plan = word.said()
     schedule = plan.get("schedule", "1f1b")

@@ -190,6 +190,15 @@ def read(column: str, text: str) -> Word:
     raise StrategyError(f"{column} {text!r} is not understood")
 
 
+def squeezed(schedule: str) -> str:
+    """A schedule without blanks, dashes and what stands in brackets.
+
+    >>> squeezed("1F1B (DeepSpeed)".lower()), squeezed("zb-2p")
+    ('1f1b', 'zb2p')
+    """
+    return re.sub(r"[\s_-]+", "", schedule.partition("(")[0])
+
+
 def without_offload(text: str) -> tuple[str, tuple[str, ...]]:
     """A cell without what it says of host memory, and the roles that lie there.
 
