@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from proteus.cli.flags import add_cluster_flags, positive, words
+from proteus.cli.flags import add_cluster_flag, add_cluster_flags, add_model_flags, positive, words
 from proteus.cli.inputs import load_cluster, load_model
 from proteus.cli.output import announce, print_json
 
@@ -21,17 +21,9 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     inputs = parser.add_argument_group("model and cluster")
-    inputs.add_argument(
-        "--model", required=True, metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config"
-    )
+    add_model_flags(inputs, needed=True)
     inputs.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
-    inputs.add_argument(
-        "--cluster",
-        required=True,
-        nargs="+",
-        metavar="NAME[:NODES]|FILE",
-        help="a preset, or a topology file of a real host; several are one cluster of mixed hosts",
-    )
+    add_cluster_flag(inputs)
     add_cluster_flags(inputs)
     inputs.add_argument("--global-batch", required=True, type=positive, metavar="N", help="samples of one step")
     group = parser.add_argument_group("search")

@@ -196,7 +196,9 @@ def _decided(model: Model, plan: Plan) -> DecidedPlan:
     """The plan filled in by the framework as it is for these facts; rules may depend on what its defaults say."""
     framework = framework_of(plan)
     first = decide(plan, framework)
-    facts: dict[str, Any] = {name: first.value(name) for name in ("precision", "compile", "cuda_graphs")}
+    # a rule sees the framework's own defaults; as a fact they would hide what an earlier rule makes of them
+    facts: dict[str, Any] = {"precision": first.value("precision"), "compile": plan.compile}
+    facts["cuda_graphs"] = plan.cuda_graphs
     facts |= {"experts": num_experts(model) > 0, "lora": plan.lora is not None or model.lora is not None}
     if first.value("pp") > 1:
         facts["virtual_stages"] = plan.virtual_stages if isinstance(plan.virtual_stages, int) else None

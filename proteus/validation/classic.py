@@ -5,21 +5,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
 
-from proteus import frameworks
-from proteus.cluster import Cluster
+from proteus import Plan, frameworks
 from proteus.errors import ModelError, StrategyError
-from proteus.model import zoo
-from proteus.model.graph import Model
-from proteus.strategy import StrategyTree
+from proteus.hardware import Gpu
+from proteus.validation.architecture import ModelCall
 from proteus.validation.runs import Run
-
-#: Frameworks whose scripts set NCCL_P2P_DISABLE=1: those around a fork of NVIDIA's examples do for every task
-#: (lambdal/deeplearning-benchmark pytorch/scripts/benchmark_pytorch.sh)
-WITHOUT_PEER_TO_PEER = ("deeplearningexamples fork",)
-
+from proteus.validation.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocking:
@@ -122,11 +114,6 @@ MASKED_PERCENT = 15
 BIN_TOKENS, SHARE_FILLED, UNBINNED_TOKENS = 64, 0.5, 128
 
 
-def has_peer_to_peer(run: Run) -> bool:
-    """Whether the GPUs of a host reach one another directly."""
-    return not any(word in run.framework for word in WITHOUT_PEER_TO_PEER)
-
-
 def as_clocked(run: Run) -> Run:
     """The run with the time of its steps alone, where its script's rate is of something else."""
     found = _benchmark(run)
@@ -140,8 +127,8 @@ def _benchmark(run: Run) -> Benchmark | None:
     return next((b for b in BENCHMARKS if any(word in run.model for word in b.words)), None)
 
 
-def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree:
-    """The strategy tree of a benchmark.
+def classic_question(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> tuple[ModelCall, Plan]:
+    """The model and the plan of a benchmark.
 
     Raises
     ------
@@ -155,7 +142,7 @@ def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree
         raise StrategyError("the batch is not stated")
     if found.clocking is not None:
         assumed.append(f"the first step takes {found.clocking.start_s:g} s more")
-    precision = _precision(run, cluster)
+    precision = _precision(run, gpu)
     of_table = frameworks.find(run.framework)
     if of_table is not None and of_table.name in GRAPH_EXECUTORS:
         framework = of_table
@@ -175,29 +162,27 @@ def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree
         if found.predicts_masked and run.framework == "pytorch" and seq > UNBINNED_TOKENS:
             assumed.append(f"sequences of up to {seq} tokens in bins of {BIN_TOKENS}")
             seq = int(SHARE_FILLED * seq) + BIN_TOKENS // 2
-    settings: dict[str, Any] = {
-        "dp": run.num_gpus or 1,
-        "micro_batch": run.micro_batch,
-        "global_batch": run.global_batch,
-    }
-    masked = -(-seq * MASKED_PERCENT // 100) if found.predicts_masked and seq else None
-    return StrategyTree(_model(found.model, seq, masked)).parallelize(
-        **settings, precision=precision, optimizer=found.optimizer, framework=framework
+    dims: dict[str, int] = {} if seq is None else {"seq": seq}
+    if found.predicts_masked and seq:
+        dims["predictions"] = -(-seq * MASKED_PERCENT // 100)
+    plan = Plan(
+        dp=run.num_gpus or 1,
+        micro_batch=run.micro_batch,
+        global_batch=run.global_batch,
+        precision=precision,
+        optimizer=found.optimizer,
+        framework=framework.text,
     )
+    return ModelCall(name=found.model, dims=dims), plan.changed(**said.plan)
 
 
-def _precision(run: Run, cluster: Cluster) -> str:
+def _precision(run: Run, gpu: Gpu) -> str:
     text = run.precision
     if re.search(r"\bamp\b|fp16|mixed", text):  # as a word: "TF32 on Ampere" is no mixed precision
         return "fp16"
-    # products of fp32 tensors run in TF32 by default since Ampere in the containers that these benchmarks use
-    if "tf32" in text and cluster.gpu().peak_flops.get("tf32"):
+    # GEMMs of fp32 tensors run in TF32 by default since Ampere in the containers that these benchmarks use
+    if "tf32" in text and gpu.peak_flops.get("tf32"):
         return "tf32"
     if "fp32" in text or "tf32" in text:
         return "fp32"
     raise StrategyError(f"precision {run.precision!r} is not understood")
-
-
-@cache
-def _model(name: str, seq: int | None, masked: int | None) -> Model:
-    return zoo.load(name, seq=seq, **({"predictions": masked} if masked else {}))
