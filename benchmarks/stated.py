@@ -38,7 +38,9 @@ def _is_old_megatron(row: Row) -> bool:
     plain = re.sub(r"\(.*?\)", "", row["framework"].lower()).strip()
     if plain not in ("megatron-lm", "megatron-lm ptd-p"):
         return False
-    return "simumax" not in row["framework"].lower() and not re.search(r"h100|b200|2023", row["gpu"] + row["framework_version"])
+    return "simumax" not in row["framework"].lower() and not re.search(
+        r"h100|b200|2023", row["gpu"] + row["framework_version"]
+    )
 
 
 def _is_zero_bubble(row: Row) -> bool:
