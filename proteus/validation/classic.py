@@ -13,6 +13,7 @@ from proteus.validation.architecture import ModelCall
 from proteus.validation.runs import Run
 from proteus.validation.settings import Settings
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocking:
     """How a script makes a rate of the time from its first step to its last.

@@ -83,7 +83,9 @@ def test_a_rate_of_squad_is_not_that_of_its_steps(gpus: int, batch: int, rate: f
 
 
 def test_scripts_that_switch_peer_to_peer_off_go_through_host_memory() -> None:
-    header = "model,framework,gpu,n_gpus,gpus_per_node,link,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
+    header = (
+        "model,framework,gpu,n_gpus,gpus_per_node,link,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
+    )
     kinds = {}
     for settings in ("", "peer_to_peer=false"):
         row = f"resnet50,PyTorch,H100 80GB SXM5,2,2,NVLink,64,100,images/s,AMP,{settings}\n"

@@ -50,6 +50,7 @@ def test_every_setting_of_the_shipped_tables_is_one() -> None:
 
 def test_remarks_decide_nothing() -> None:
     plain, told = parse_runs(
-        table({}, {"notes": "FSDP+compile; fp8 rowwise; chunked CE; SQuAD packed to 1024; etp=2; first layer dense"}), "t"
+        table({}, {"notes": "FSDP+compile; fp8 rowwise; chunked CE; SQuAD packed to 1024; etp=2; first layer dense"}),
+        "t",
     )
     assert case_of(plain).command == case_of(told).command
