@@ -62,8 +62,9 @@ def _trains_gpt3_without_dropout(row: Row) -> bool:
 
 ALEPH = (
     "framework=megatron-core; fused_bias_activation=false; norm=chain; fused_rope=false; "
-    "fused_grad_accumulation=false; fp32_grads=false; optimizer_kernels=foreach; loss=held; wire_bytes=8; regathers=false; engine_workspace=false; "
-    "bucket_elements_per_rank=0; precision=bf16; overlap_gradients=false; pipeline_cut=modules; pad_vocab=0"
+    "fused_grad_accumulation=false; fp32_grads=false; optimizer_kernels=foreach; loss=held; wire_bytes=8; "
+    "regathers=false; engine_workspace=false; bucket_elements_per_rank=0; precision=bf16; "
+    "overlap_gradients=false; pipeline_cut=modules; pad_vocab=0"
 )
 RULES: tuple[Rule, ...] = (
     # -- what ran
@@ -71,8 +72,8 @@ RULES: tuple[Rule, ...] = (
      "Aleph-Alpha/scaling src/scaling: core/nn/norm/rms_norm.py, nn/mlp.py, transformer/model/losses/cross_entropy.py "
      "written in operators; optimizer/allreduce.py casts bf16 gradients to fp32 and reduces them whole also with "
      "ZeRO-1, which moves twice the 4 bytes of a scatter; torch.optim.AdamW; core/nn/linear/utils.py gathers sequences "
-     "without gathering them again; parallel_module.py names the logits until the next forward; pipeline_partitioning.py: "
-     "uniform over all modules; Hagemann et al., arXiv 2311.05610, section 3"),
+     "without gathering them again; parallel_module.py names the logits until the next forward; "
+     "pipeline_partitioning.py: uniform over all modules; Hagemann et al., arXiv 2311.05610, section 3"),
     (lambda row: "aleph" in row["framework"].lower() and row["flash_attention"] == "torch", "attention=unfused_fp32",
      "Aleph-Alpha/scaling core/nn/attention: the softmax of an fp32 copy"),
     (lambda row: "aleph" in row["framework"].lower() and row["flash_attention"] == "fused", "attention=fused_softmax",
