@@ -40,7 +40,7 @@ def gpt3(global_batch: int) -> str:
     """The cell that opens GPT-3 175B on 1,024 GPUs."""
     return (
         'import proteus as pt\ntree = pt.StrategyTree(pt.models.load("gpt3-175b")).parallelize('
-        f"dp=16, tp=8, pp=8, global_batch={global_batch}, sequence_parallel=True)\n"
+        f"dp='fill', tp=8, pp=8, global_batch={global_batch}, sequence_parallel=True)\n"
         'pt.lab(tree, pt.clusters.load("dgx-a100", nodes=128))'
     )
 
@@ -48,7 +48,7 @@ def gpt3(global_batch: int) -> str:
 CASES = {
     "small": Case(
         cell='import proteus as pt\ntree = pt.StrategyTree(pt.models.load("llama3-8b")).parallelize('
-        "dp=4, tp=4, pp=2, global_batch=64, sequence_parallel=True, zero=1)\n"
+        "dp='fill', tp=4, pp=2, global_batch=64, sequence_parallel=True, zero=1)\n"
         'pt.lab(tree, pt.clusters.load("dgx-a100", nodes=4))',
         menu="tp",
         values=("2", "4"),

@@ -199,7 +199,7 @@ WRONG_TREES: dict[str, tuple[str, str, str]] = {
     "devices beyond the cluster": ("mesh: {pp: 2, dp: 2,", "mesh: {pp: 2, dp: 64,", "has 16; lower a degree"),
     "chunks of another schedule": ("name: 1f1b", "name: zb-v", "has 4 chunks, the strategy 2 stages"),
     "an axis twice": ("batch: [dp]", "batch: [dp, dp]", "an axis cuts one dim"),
-    "no number": ("bucket_bytes: 160000000.0", "bucket_bytes: .nan", "expected a number above 0"),
+    "no number": ("bucket_bytes: 160000000.0", "bucket_bytes: .nan", "it must be a finite number above 0"),
     "deadlock": (*grid("0F0 0B0 0F1 0B1 0F2 0F3 0B2 0B3", "1F1 1F0 1B0 1B1 1F2 1B2 1F3 1B3"), "deadlock: rank 0"),
     "rows in another order": (
         *grid("1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3", "0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3"),

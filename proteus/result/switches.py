@@ -60,7 +60,7 @@ def open_switches(result: Result) -> tuple[Switch, ...]:
     >>> cluster = pt.clusters.load("dgx-a100")
     >>> [switch.name for switch in open_switches(pt.simulate(tree.change(framework="megatron-core"), cluster))]
     []
-    >>> "fusions" in [switch.name for switch in open_switches(pt.simulate(tree, cluster))]
+    >>> "CUDA graphs" in [switch.name for switch in open_switches(pt.simulate(tree, cluster))]
     True
     """
     if result.plan["framework"].who == "you" or result.tree.plan is None or not result.step_time_s:

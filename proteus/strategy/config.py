@@ -197,7 +197,7 @@ class Training:
     precision: str = "bf16"
     optimizer: str = "adam"
     bucket_bytes: float = 40e6 * 4
-    overlap_gradients: bool = True
+    overlap_gradients: bool = False
     overlap_parameters: bool = False
     overlap_steps: bool = False
     framework: Framework = field(default_factory=lambda: frameworks.load().given(precision="bf16"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from proteus.strategy.tree import BlockRun, StrategyTree
 
 #: words that say what holds where nothing is said
-_PLAIN: tuple[Any, ...] = (None, False, "none", "all_gather", (), Memory())
+_PLAIN = (None, False, "none", "all_gather")
 #: tensor roles that an op has where it has parameters
 _OF_PARAMETERS = ("parameter", "gradient", "optimizer")
 
@@ -72,16 +72,14 @@ def _frozen(op: Op, has_parameters: bool, config: NodeConfig) -> object:
 def ineffective(before: StrategyTree, after: StrategyTree, selector: str, said: NodeConfig) -> Iterator[str]:
     """The words of `said` that no op below `selector` heeds, or that change what ops are told and not what they do."""
     for word, without in _left_out(said):
-        told = told_of(word)
-        heeding = [told(block, op, said) for block, op in _below(after, selector) if heeds(word, block, op, said)]
-        if not any(value is not None for value in heeding):
-            if _told_value(word, said) not in _PLAIN:
-                yield word
-            continue
-        other = before.told(selector, without)
-        if _differs(after, other, _where_heeded(word, told)) and (
-            not _differs(after, other, effect) or _axis_in_vain(after, selector, word, said)
-        ):
+        told, other = told_of(word), before.told(selector, without)
+        if not any(heeds(word, block, op, said) for block, op in _below(after, selector)):
+            in_vain = _differs(after, other, told)
+        else:
+            in_vain = _differs(after, other, _where_heeded(word, told)) and (
+                not _differs(after, other, effect) or _axis_in_vain(after, selector, word, said)
+            )
+        if in_vain:
             yield word
 
 
@@ -109,12 +107,6 @@ def heeds(word: str, block: Block, op: Op, config: NodeConfig) -> bool:
 
 def _where_heeded(word: str, told: Callable[[Block, Op, NodeConfig], Any]) -> Callable[[Block, Op, NodeConfig], Any]:
     return lambda block, op, config: told(block, op, config) if heeds(word, block, op, config) else None
-
-
-def _told_value(word: str, said: NodeConfig) -> Any:
-    name, _, key = word.partition(".")
-    value = getattr(said, name)
-    return (value or {}).get(key) if key else value
 
 
 def _axis_in_vain(tree: StrategyTree, selector: str, word: str, said: NodeConfig) -> bool:

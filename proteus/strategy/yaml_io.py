@@ -145,7 +145,7 @@ def from_yaml(
     document, lines = read_yaml(text, source=source)
     reader = _Reader(source, lines)
     top = reader.mapping(document, ())
-    reader.only(top, _TOP, ())
+    reader.only(top, (*_TOP, *beside), ())
     model = reader.model(top, model)
     if top.get("lora") is not None:
         with context(reader.where(("lora",))):

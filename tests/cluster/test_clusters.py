@@ -57,7 +57,7 @@ def test_nodes_behind_a_colon() -> None:
         clusters.load("dgx-a100:x")
     with pytest.raises(InputError, match="disagree"):
         clusters.load("dgx-a100:4", nodes=2)
-    with pytest.raises(TopologyError, match=r" 0 hosts; a cluster needs at least 1"):
+    with pytest.raises(TopologyError, match=r" nodes=0; it must be a whole number of at least 1"):
         clusters.load("dgx-a100", nodes=0)
 
 

@@ -69,10 +69,8 @@ def test_what_is_asked_for_shows_as_a_rung() -> None:
     plain = rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16), cluster))
     full = rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16, recompute="full"), cluster))
     slow = rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16), cluster.slow_device(0, 1.5)))
-    beside, alone = (
-        rungs(pt.simulate(tree.parallelize(dp=8, global_batch=16, bucket_bytes=1e7), cluster, overlap=overlap))
-        for overlap in (True, False)
-    )
+    overlapped = tree.parallelize(dp=8, global_batch=16, bucket_bytes=1e7, overlap_gradients=True)
+    beside, alone = (rungs(pt.simulate(overlapped, cluster, overlap=overlap)) for overlap in (True, False))
     assert "recomputation" not in plain
     assert full["recomputation"] > 0.1 * (plain["kernels below peak"] + plain["ideal compute"])
     assert slow["slow devices"] == pytest.approx(

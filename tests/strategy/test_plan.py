@@ -134,12 +134,14 @@ def test_a_tree_reads_back_with_its_plan(said: dict[str, Any]) -> None:
 
 def test_the_users_word_wins_then_the_frameworks_then_proteus() -> None:
     framework = load("megatron-core")
-    decided = decide(Plan(zero=2), framework)
+    decided = decide(Plan(zero=2, framework="megatron-core"), framework)
     assert (decided["zero"].value, decided["zero"].who) == (2, "you")
     for name, value in framework.defaults.items():
         assert decided[name].who == ("you" if name == "zero" else "framework")
         assert name == "zero" or decided[name].value == specs()[name].kind.check(value)
     assert decided["lora_dropout"].who == "proteus"
+    assert "pad_vocab" in framework.defaults  # what a model is does not follow from a framework that nobody named
+    assert decide(Plan(), framework)["pad_vocab"].who == "proteus"
 
 
 def test_fill_follows_the_cluster_and_a_number_does_not() -> None:

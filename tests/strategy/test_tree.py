@@ -36,10 +36,10 @@ def test_runs_group_equal_copies_and_split_where_they_differ(tree: StrategyTree)
 
 
 def test_the_nearest_node_that_speaks_wins(tree: StrategyTree) -> None:
-    changed = tree.set("layers.*.mlp", partition={"ffn": ()}).set("layers.*.mlp.fc2", partition={"ffn": ("dp",)})
+    changed = tree.set("layers.*.mlp", partition={"ffn": ()}).set("layers.*.mlp.fc2", partition={"ffn": ("tp",)})
     run = changed.runs()[1]
     ops = {op.name: run.config(op) for op in run.block.ops}
-    assert (ops["mlp.fc2"].partition or {})["ffn"] == ("dp",)
+    assert (ops["mlp.fc2"].partition or {})["ffn"] == ("tp",)
     assert (ops["mlp.gate_up"].partition or {})["ffn"] == ()
     assert (ops["attention.qkv"].partition or {})["kv_heads"] == ("tp",)
 

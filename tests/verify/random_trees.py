@@ -63,16 +63,16 @@ def trees(draw: st.DrawFn, name: str) -> StrategyTree:
     chosen = model(name)
     tree, batch_axes = draw(_pipelines(chosen))
     data = {"batch": batch_axes} if batch_axes or draw(st.booleans()) else {}
-    tree = tree.set("", partition=data, memory=draw(_memories(tree)), recompute=draw(st.sampled_from(RECOMPUTES)))
+    tree = tree.edit("", partition=data, memory=draw(_memories(tree)), recompute=draw(st.sampled_from(RECOMPUTES)))
     for _ in range(draw(st.integers(0, 5))):
         selector, ops = draw(_nodes(chosen))
         tree = draw(_configured(tree, selector, ops))
     for selector, _ in draw(st.lists(_nodes(chosen), max_size=2)):
-        tree = tree.set(selector, recompute=draw(st.sampled_from(RECOMPUTES)))
+        tree = tree.edit(selector, recompute=draw(st.sampled_from(RECOMPUTES)))
     if draw(st.integers(0, 2)) == 0:
-        tree = tree.set("", frozen=draw(st.booleans()))
+        tree = tree.edit("", frozen=draw(st.booleans()))
         for selector, _ in draw(st.lists(_nodes(chosen), min_size=1, max_size=3)):
-            tree = tree.set(selector, frozen=draw(st.booleans()))
+            tree = tree.edit(selector, frozen=draw(st.booleans()))
     return tree
 
 
@@ -167,7 +167,7 @@ def _configured(draw: st.DrawFn, tree: StrategyTree, selector: str, ops: list[Op
     if not partition:
         partition = {draw(st.sampled_from(dims)): ()}
     memory = draw(st.none() | _memories(tree))
-    return tree.set(selector, partition=partition, memory=memory)
+    return tree.edit(selector, partition=partition, memory=memory)
 
 
 def _product(shape: tuple[int, ...]) -> int:

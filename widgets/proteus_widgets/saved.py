@@ -20,12 +20,13 @@ from typing import Any
 import yaml
 
 from proteus.cluster import Cluster
-from proteus.errors import InputError, context
+from proteus.errors import InputError, ProteusError, context
 from proteus.files import atomic_write
 from proteus.model.graph import Model
+from proteus.strategy import StrategyTree
 from proteus.strategy.yaml_io import from_yaml
 from proteus_widgets.moment import Moment
-from proteus_widgets.origin import Preset, is_built_in, preset_of
+from proteus_widgets.origin import Preset, preset_of
 
 MARK, VERSION = "proteus_session", 2
 #: fields of a tree that the model says itself
@@ -35,7 +36,7 @@ OF_THE_MODEL = ("model", "seq", "lora")
 def write(path: str | os.PathLike[str], moment: Moment) -> None:
     """Write `moment`; the file is replaced only when the whole text is there."""
     tree = yaml.safe_load(moment.tree.to_yaml())
-    if not is_built_in(moment.model.base or moment.model):
+    if not _loads_again(moment.tree):
         tree = {"model": {"own": moment.model.name}, **{k: v for k, v in tree.items() if k not in OF_THE_MODEL}}
     document = {MARK: VERSION, "cluster": _named(moment.cluster), **tree}
     text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120)
@@ -70,6 +71,14 @@ def read(path: str | os.PathLike[str], *, model: Model | None = None, cluster: C
         cluster = cluster or _cluster(document.get("cluster"))
         tree = from_yaml(text, model=model, source="session", beside=(MARK, "cluster"))
     return Moment(tree=tree, cluster=cluster)
+
+
+def _loads_again(tree: StrategyTree) -> bool:
+    """Whether the file of a tree says enough to have its very model again."""
+    try:
+        return from_yaml(tree.to_yaml()).given_model == tree.given_model
+    except ProteusError:
+        return False
 
 
 def _named(cluster: Cluster) -> dict[str, Any]:
