@@ -82,9 +82,9 @@ RULES: tuple[Rule, ...] = (
      "attention=flash1", "arXiv 2311.05610: FlashAttention 1.0.8 beside version 2"),
     (lambda row: "aleph" in row["framework"].lower() and "RMS kernel" in row["flash_attention"], "norm=tuned",
      "arXiv 2311.05610, section 4.1: RMSNorm kernel of flash-attention"),
-    (_has("framework", "vtrain"),
-     "framework=megatron-deepspeed; precision=fp16; overlap_gradients=false; pipeline_cut=layers",
-     "VIA-Research/vTrain README: Megatron-DeepSpeed's Megatron-LM without gradient buckets, full recomputation"),
+    (_has("framework", "vtrain"), "framework=megatron-lm@2",
+     "VIA-Research/vTrain src/model: layers and the fused scale-mask-softmax of Megatron-LM v2; src/config.py: "
+     "use_checkpoint true, use_gradient_bucket false"),
     (_is_zero_bubble, "framework=megatron-lm@2; precision=fp16; overlap_gradients=false; vocab=32000",
      "sail-sg/zero-bubble-pipeline-parallelism README, examples/pretrain_zero_bubble.sh: fp16, a SentencePiece "
      "tokenizer of 32,000 pieces; peaks of memory of arXiv 2401.10241, table 4, are those of kept scores"),
