@@ -15,7 +15,6 @@ from proteus.validation.settings import Settings
 from proteus.validation.strategy import changed
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocking:
     """How a script makes a rate of the time from its first step to its last.
