@@ -54,7 +54,7 @@ SMALL_WEIGHT = 0.4
 ROUNDS = 2
 #: relative spread that the starting values are trusted to; less for those that few rows tell apart
 PRIOR_SIGMA = {"hop": 0.4, "own": 0.3}
-USUAL_PRIOR_SIGMA = 0.8
+DEFAULT_PRIOR_SIGMA = 0.8
 #: strength of the starting values: one row of the table that is off by this weighs as much as one sigma
 PRIOR_WEIGHT = 0.15
 #: fewer held-out rows than this do not tell the spread of a family
@@ -316,7 +316,7 @@ def fit(rows: list[Row], start: np.ndarray, inside: Mapping[str, LinkTraits]) ->
         return np.where(share, odds / (1 + odds), start * np.exp(free))
 
     weights = _weights(rows)
-    trust = np.array([PRIOR_SIGMA.get(name.partition("_")[0], USUAL_PRIOR_SIGMA) for name in PARAMETERS])
+    trust = np.array([PRIOR_SIGMA.get(name.partition("_")[0], DEFAULT_PRIOR_SIGMA) for name in PARAMETERS])
 
     def residuals(free: np.ndarray) -> np.ndarray:
         own = traits(to_vector(free))

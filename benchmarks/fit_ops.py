@@ -32,7 +32,7 @@ KERNELS = Path(__file__).parent.parent / "proteus" / "validation" / "data" / "ke
 #: arguments that are the shape of a kernel and not the sheet of a GPU
 SHAPE = {"gemm": 4, "conv": 13}
 #: fewest shapes that two sources share for their spread to say something
-LEAST_SHARED = 30
+MIN_SHARED = 30
 #: rows shorter than this, or than this many times the shortest of their
 #: source, measure launch and timer more than the kernel [s]
 SCORED_FROM_S, SCORED_FROM_SHORTEST = 20e-6, 5.0
@@ -43,7 +43,7 @@ SHARED_SHAPE = {("conv", "fp32")}
 #: ... and of which each chip was measured over some: chips have curves near the one that they share
 NEAR_SHARED = {("attention", "flash2"), ("attention", "cudnn")}
 #: two sources that measure the same thing differ by this much (A100 GEMMs that two libraries ran)
-LEAST_SIGMA = 0.05
+MIN_SIGMA = 0.05
 HALF = {"bf16": "half", "fp16": "half"}
 Key = tuple[str, str, str]
 
@@ -175,7 +175,7 @@ def main() -> None:
         if held:
             mean = sum(r["error"] * r["rows"] for r in held) / sum(r["rows"] for r in held)
             entry["sigma"] = round(max(float(mean), entry["sigma"]), 3)
-        entry["sigma"] = max(entry["sigma"], LEAST_SIGMA)
+        entry["sigma"] = max(entry["sigma"], MIN_SIGMA)
     if options.write:
         write(table, options.family)
         scores = {"scores": errors, "agreement": agreement(groups)}
@@ -210,7 +210,7 @@ def agreement(groups: dict[Key, list[Samples]]) -> list[dict[str, object]]:
             shares.append({tuple(row): value for row, value in zip(shape, share, strict=True)})
         for (i, one), (j, other) in combinations(enumerate(shares), 2):
             both = one.keys() & other.keys()
-            if len(both) < LEAST_SHARED:
+            if len(both) < MIN_SHARED:
                 continue
             ratio = np.array([one[row] / other[row] for row in both])
             factor = float(np.median(ratio))

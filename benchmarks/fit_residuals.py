@@ -52,7 +52,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "proteus" / "costs" / "data" / "residuals.json"
 KERNELS = ROOT / "proteus" / "validation" / "data" / "kernels.json"
 #: fewer sources than this say nothing of a dtype or variant by itself: those of the whole family speak for it
-LEAST_SOURCES = 2
+MIN_SOURCES = 2
 #: standard deviation over mean absolute deviation of a normal distribution
 BY_MEAN_ERROR = math.sqrt(math.pi / 2.0)
 #: share of the path from which on a step is mostly launches
@@ -71,7 +71,7 @@ def kernels() -> dict[str, Any]:
         by_key[row["key"]].append(row)
     return {
         family: {
-            how: {key: spread(rows) for key, rows in by_key.items() if key == "all" or len(rows) >= LEAST_SOURCES}
+            how: {key: spread(rows) for key, rows in by_key.items() if key == "all" or len(rows) >= MIN_SOURCES}
             for how, by_key in by_how.items()
         }
         for family, by_how in found.items()

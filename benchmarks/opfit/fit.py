@@ -144,7 +144,7 @@ def bound_s(s: Samples) -> np.ndarray:
 
 
 #: share of a source's rows, those with the least work, that tell its harness; and from how many rows on
-LEAST_WORK, ENOUGH_ROWS = 0.1, 100
+MIN_WORK, ENOUGH_ROWS = 0.1, 100
 #: time of a small kernel over that of its work at the rates of the sheet
 SMALL_KERNEL = 3.0
 #: pull of a source's offset to the time of its harness, relative
@@ -159,7 +159,7 @@ def host_s(s: Samples) -> float:
     if len(s.time_s) < ENOUGH_ROWS:
         return 0.0
     work_s = bound_s(s)
-    least = work_s <= np.quantile(work_s, LEAST_WORK)
+    least = work_s <= np.quantile(work_s, MIN_WORK)
     return max(0.0, float(np.median((s.time_s - SMALL_KERNEL * work_s)[least])))
 
 
@@ -170,7 +170,7 @@ CHIP_PRIOR, FARTHEST_CHIP = 0.025, 1.5
 #: ... firmer where sources that measured one chip lie as far apart as chips do
 FIRM_CHIP_PRIOR = {"conv": 0.3}
 #: most that a source's timing may add to every row [us]
-MOST_OFFSET_US = 400.0
+MAX_OFFSET_US = 400.0
 #: an offset that all sources share is the floor of the kernel, up to this [s]
 SHARED_OFFSET_S = 8e-6
 #: relative residual at which a row starts to count as an outlier
@@ -196,7 +196,7 @@ def fit(
     ])  # fmt: skip
     bounds = (
         np.concatenate([low, np.full(own, -FARTHEST_CHIP), np.zeros(len(sources))]),
-        np.concatenate([high, np.full(own, FARTHEST_CHIP), np.full(len(sources), MOST_OFFSET_US)]),
+        np.concatenate([high, np.full(own, FARTHEST_CHIP), np.full(len(sources), MAX_OFFSET_US)]),
     )
     weight = [len(s.time_s) ** -0.25 for s in data]
     total = sum(len(s.time_s) ** 0.5 for s in data)

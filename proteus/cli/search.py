@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
     from proteus.htae.engine import warm_up
-    from proteus.search.run import USUAL_BUDGET, USUAL_SCHEDULES, search
+    from proteus.search.run import DEFAULT_BUDGET, DEFAULT_SCHEDULES, search
 
     model, cluster = load_model(options), load_cluster(options)
     warm_up(announce)
@@ -63,10 +63,10 @@ def run(options: argparse.Namespace) -> int:
         cluster,
         global_batch=options.global_batch,
         top=options.top,
-        schedules=options.schedules or USUAL_SCHEDULES,
+        schedules=options.schedules or DEFAULT_SCHEDULES,
         precision=options.precision,
         framework=options.framework,
-        budget=options.budget or USUAL_BUDGET,
+        budget=options.budget or DEFAULT_BUDGET,
         workers=options.workers or os.cpu_count() or 1,
         dask=options.dask,
         progress=progress if is_watched else None,

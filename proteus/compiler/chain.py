@@ -18,7 +18,7 @@ from proteus.compiler.propagate import propagate
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError, context
 from proteus.frameworks import Framework
-from proteus.identity import Keyed, Same
+from proteus.identity import ById, MemoKey
 from proteus.mesh import Mesh
 from proteus.model.graph import BATCH, Block, Op
 from proteus.placement import Replicate
@@ -76,7 +76,9 @@ class _Flow:
 
 
 @lru_cache(maxsize=512)
-def _flow(block: Same[Block], configs: Keyed[BlockRun], mesh: Mesh, batch: int, arriving: tuple[Layout, ...]) -> _Flow:
+def _flow(
+    block: ById[Block], configs: MemoKey[BlockRun], mesh: Mesh, batch: int, arriving: tuple[Layout, ...]
+) -> _Flow:
     own = block.value
     cuts = propagate(own, configs.value.configs, mesh, block_sizes(own, batch), arriving)
     inputs = tuple(_first_need(own, cuts, name, layout) for name, layout in zip(own.inputs, arriving, strict=True))
@@ -85,8 +87,8 @@ def _flow(block: Same[Block], configs: Keyed[BlockRun], mesh: Mesh, batch: int, 
 
 @lru_cache(maxsize=512)
 def _program(
-    block: Same[Block],
-    configs: Keyed[BlockRun],
+    block: ById[Block],
+    configs: MemoKey[BlockRun],
     mesh: Mesh,
     batch: int,
     arriving: tuple[Layout, ...],
@@ -229,8 +231,8 @@ def chain(
         for count, outputs in pieces:
             with context(part.run.path):
                 program = _program(
-                    Same(part.run.block),
-                    Keyed(part.run, part.run.key),
+                    ById(part.run.block),
+                    MemoKey(part.run, part.run.key),
                     mesh,
                     batch,
                     part.arriving,
@@ -287,7 +289,7 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
             arriving = tuple(whole for _ in run.block.inputs)
         mesh_before = mesh
         block, left, copy = run.block, len(run.copies), run.copies.start
-        configs = Keyed(run, run.key)
+        configs = MemoKey(run, run.key)
         if len(block.inputs) != len(arriving):
             raise StrategyError(f"{run.path}: takes {len(block.inputs)} tensors, {len(arriving)} are handed over")
         if before is not None:
@@ -295,7 +297,7 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
         before = block
         while left:
             with context(run.path):
-                flow = _flow(Same(block), configs, mesh, batch, arriving)
+                flow = _flow(ById(block), configs, mesh, batch, arriving)
             inputs, natural = flow.inputs, flow.natural
             last = parts[-1] if parts else None
             # copies whose inputs arrive in another layout but are cut alike are one part

@@ -31,7 +31,7 @@ from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
 from proteus.frameworks import Framework
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.placement import Shard
 from proteus.progress import Progress
 from proteus.strategy.config import Memory, Training
@@ -122,13 +122,13 @@ def _planned(per_gpu: Mapping[str, Framework]) -> Framework:
     return next((framework for framework in per_gpu.values() if not framework.flash), next(iter(per_gpu.values())))
 
 
-def _own(chunks: tuple[Chunk, ...], rank: int) -> Keyed[tuple[Chunk, ...]]:
+def _own(chunks: tuple[Chunk, ...], rank: int) -> MemoKey[tuple[Chunk, ...]]:
     own = tuple(c for c in chunks if c.rank == rank)
-    return Keyed(own, *(c.key for c in own))
+    return MemoKey(own, *(c.key for c in own))
 
 
 @lru_cache(maxsize=64)
-def _static(own: Keyed[tuple[Chunk, ...]], training: Training, precision: Precision) -> StaticMemory:
+def _static(own: MemoKey[tuple[Chunk, ...]], training: Training, precision: Precision) -> StaticMemory:
     return static_memory(own.value, training, precision)
 
 

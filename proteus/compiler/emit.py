@@ -30,7 +30,7 @@ from proteus.costs.overlap import CommClass, ComputeClass, slowdowns, with_waits
 from proteus.costs.precision import Precision
 from proteus.frameworks import Framework
 from proteus.htae.tasks import TaskGraph, TaskKind
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.model.graph import OpKind
 from proteus.strategy.schedules.pipeline_plan import B, F, PipelinePlan
@@ -235,7 +235,7 @@ class Emitter:
         _, position = np.unique(colours, return_inverse=True)
         start = kinds.of_rank.astype(np.int64) * (position.max() + 1) + position
         key = (self.cluster, self.relations.key(), start.tobytes())
-        return _folded(Keyed((self.relations, start), *key), is_folded)
+        return _folded(MemoKey((self.relations, start), *key), is_folded)
 
     def _waits(self) -> Waits:
         """Where the framework holds its host."""
@@ -351,6 +351,6 @@ class Emitter:
 
 
 @lru_cache(maxsize=8)
-def _folded(key: Keyed[tuple[Relations, np.ndarray]], is_folded: bool) -> Folding:
+def _folded(key: MemoKey[tuple[Relations, np.ndarray]], is_folded: bool) -> Folding:
     relations, start = key.value
     return fold(start, relations.cluster.link_colours(), relations.relations(), is_folded=is_folded)

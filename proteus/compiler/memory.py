@@ -21,7 +21,7 @@ from proteus.compiler.state import is_held, states
 from proteus.compiler.steps import Phase
 from proteus.costs.precision import Precision
 from proteus.frameworks import Framework
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.graph import OpKind
 from proteus.placement import Replicate, Shard
 from proteus.strategy.config import Training
@@ -39,7 +39,7 @@ def saved_tensors(program: BlockProgram) -> dict[str, float]:
 
 
 #: a program and a phase of it, as they are remembered by
-_Key = tuple[Same[BlockProgram], Same[Phase]]
+_Key = tuple[ById[BlockProgram], ById[Phase]]
 
 
 #: ops whose backward hands the gradient on as it is
@@ -228,9 +228,9 @@ def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: f
 
 def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision, framework: Framework) -> PhaseParts:
     """The parts of what one copy of `link` takes in `phase`."""
-    kept, transient = _memory((Same(link.program), Same(phase)), precision.activation_bytes)
+    kept, transient = _memory((ById(link.program), ById(phase)), precision.activation_bytes)
     more_kept, more_transient = operator_bytes(
-        (Same(link.program), Same(phase)),
+        (ById(link.program), ById(phase)),
         precision.activation_bytes,
         min(precision.compute_bytes, precision.activation_bytes),
         framework,

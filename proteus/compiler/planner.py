@@ -27,7 +27,7 @@ from proteus.compiler.tables import ROOT, CommRow, OpRow, Tables, block_node
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
 from proteus.frameworks import Framework
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.strategy.config import Training
 from proteus.strategy.schedules.pipeline_plan import B, F, W
 
@@ -66,7 +66,7 @@ class RankPlanner:
     def plan(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
         """The plan of pipeline rank `rank`, whose actions are given in columns; remembered."""
         own = [c for c in self.chunks if c.rank == rank]
-        key = Keyed(
+        key = MemoKey(
             self,
             tuple((c.key, self._received(c)) for c in own),
             self.training,
@@ -75,7 +75,7 @@ class RankPlanner:
             frozenset(c.index for c in own) & self.is_split,
             tuple(tied.comm for tied in self.tied if rank in tied.ranks),
         )
-        return _planned(key, rank, *(Keyed(column, column.tobytes()) for column in (chunk, kind, micro)))
+        return _planned(key, rank, *(MemoKey(column, column.tobytes()) for column in (chunk, kind, micro)))
 
     def make(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
         """The plan, made anew."""
@@ -293,7 +293,7 @@ class RankPlanner:
 
 
 @lru_cache(maxsize=64)
-def _planned(key: Keyed[RankPlanner], rank: int, *columns: Keyed[np.ndarray]) -> RankPlan:
+def _planned(key: MemoKey[RankPlanner], rank: int, *columns: MemoKey[np.ndarray]) -> RankPlan:
     return key.value.make(rank, *(column.value for column in columns))
 
 

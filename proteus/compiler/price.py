@@ -18,7 +18,7 @@ from proteus.costs.precision import NF4_BYTES, Precision
 from proteus.costs.work import Access, Family, Phase, Work
 from proteus.frameworks import Framework
 from proteus.hardware import Gpu
-from proteus.identity import Same
+from proteus.identity import ById
 
 
 def local_numel(program: BlockProgram, value: int, coordinate: tuple[int, ...]) -> int:
@@ -154,11 +154,11 @@ class Pricer:
 
 @lru_cache(maxsize=64)
 def _cached_pricer(
-    gpu: Same[Gpu], precision: Precision, framework: Framework, calibration: Calibration | None
+    gpu: ById[Gpu], precision: Precision, framework: Framework, calibration: Calibration | None
 ) -> Pricer:
     return Pricer(gpu.value, precision, framework, OpCosts(gpu.value, calibration))
 
 
 def pricer(gpu: Gpu, precision: Precision, framework: Framework, calibration: Calibration | None = None) -> Pricer:
     """The pricer of a GPU, precision, framework and calibration, with what it has priced before."""
-    return _cached_pricer(Same(gpu), precision, framework, calibration)
+    return _cached_pricer(ById(gpu), precision, framework, calibration)

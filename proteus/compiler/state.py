@@ -28,7 +28,7 @@ from proteus.compiler.layout import Layout
 from proteus.compiler.program import BlockProgram, Parameter
 from proteus.costs.precision import NF4_BYTES
 from proteus.errors import StrategyError
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.placement import Partial, Replicate, Shard
 from proteus.strategy.axes import among_experts, named
@@ -245,9 +245,9 @@ def _state(program: BlockProgram, parameter: Parameter, config: NodeConfig) -> P
 
 def states(link: Link) -> tuple[ParameterState, ...]:
     """:func:`link_states`, remembered: links with one program and equal configs share their states."""
-    return _states(Keyed(link, id(link.program), link.run.key))
+    return _states(MemoKey(link, id(link.program), link.run.key))
 
 
 @lru_cache(maxsize=512)
-def _states(key: Keyed[Link]) -> tuple[ParameterState, ...]:
+def _states(key: MemoKey[Link]) -> tuple[ParameterState, ...]:
     return link_states(key.value)

@@ -17,7 +17,7 @@ import numpy as np
 
 from proteus.compiler.chain import Chunk
 from proteus.compiler.layout import Layout, gradient_of, local_chunk
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.placement import Replicate, Shard
 from proteus.strategy.axes import named
@@ -86,11 +86,11 @@ def handed_tensors(before: Chunk, after: Chunk, kind: int, activation_bytes: flo
 def transfer_pairs(before: Chunk, after: Chunk, kind: int, activation_bytes: float) -> list[Pairs]:
     """The sends of one micro-batch, pairs with equal amounts together; remembered."""
     ends = (id(before.links[-1].program), id(after.links[0].program), before.first_device, after.first_device)
-    return _transfers(Keyed((before, after), *ends), kind, activation_bytes)
+    return _transfers(MemoKey((before, after), *ends), kind, activation_bytes)
 
 
 @lru_cache(maxsize=512)
-def _transfers(ends: Keyed[tuple[Chunk, Chunk]], kind: int, activation_bytes: float) -> list[Pairs]:
+def _transfers(ends: MemoKey[tuple[Chunk, Chunk]], kind: int, activation_bytes: float) -> list[Pairs]:
     before, after = ends.value
     handed = handed_tensors(before, after, kind, activation_bytes)
     if kind == F:

@@ -14,7 +14,7 @@ from proteus.costs.trees import double_tree
 from proteus.errors import StrategyError
 
 #: ordered pairs of ranks that are drawn one by one before all_to_all gives up (64M routes)
-_MOST_PAIRS = 2**26
+_MAX_PAIRS = 2**26
 
 
 class Part(Enum):
@@ -175,10 +175,10 @@ def neighbour_pairs(pattern: Pattern) -> Iterable[Edges]:
 
 def all_pairs(pattern: Pattern) -> Iterable[Edges]:
     k, n = pattern.members.shape
-    if k * n * n > _MOST_PAIRS:
+    if k * n * n > _MAX_PAIRS:
         raise StrategyError(
             f"all_to_all over {k} groups of {n} ranks has {k * n * n:,} pairs on a fabric where each takes its own "
-            f"route; at most {_MOST_PAIRS:,} are drawn; use smaller groups or a fabric without oversubscription"
+            f"route; at most {_MAX_PAIRS:,} are drawn; use smaller groups or a fabric without oversubscription"
         )
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     chunk = max(1, 2**20 // len(source))

@@ -109,7 +109,7 @@ class Calibration:
 #: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps
 GEMM_MAX_SPLIT = 32.0
 #: SMs of a GPU whose sheet does not say: those of an A100
-USUAL_NUM_SMS = 108
+DEFAULT_NUM_SMS = 108
 #: Products in NVFP4 over those in MXFP8, operands quantised before: on B300, whose sheet says 3.1 times, cuBLAS makes
 #: the four products of a layer (hidden 4096, 15,872 tokens) and their gradients 1.90 and, in an older release, 1.95
 #: times as fast (TransformerEngine docs/examples/gemm_profiling, per-layer totals 7.161 / 3.764 and 7.324 / 3.754 ms).
@@ -136,7 +136,7 @@ class OpCosts:
         self._cache: dict[Work, OpTime] = {}
         self._curves: dict[tuple[str, str], Curve] = {}
         self._borrowed: dict[str, float] = {}
-        self._sms = float(gpu.num_sms or USUAL_NUM_SMS)
+        self._sms = float(gpu.num_sms or DEFAULT_NUM_SMS)
         peaks = gpu.peak_flops
         self._half_flops = peaks.get("bf16") or peaks.get("fp16") or peaks.get("fp32", 0.0)
 

@@ -20,7 +20,7 @@ _BETWEEN_GPUS = (LinkKind.NVLINK, LinkKind.NVSWITCH, LinkKind.XGMI)
 #: families of networks without published measurements, and the fitted one that is nearest to them
 _FITTED_AS = {"ethernet": "roce"}
 #: what describes direct links of a GPU whose chip names no family of NVLink
-_USUAL_NVLINK = "nvlink4"
+_DEFAULT_NVLINK = "nvlink4"
 
 
 def group_shapes(groups: np.ndarray, cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
@@ -129,7 +129,7 @@ def _intra_family(pattern: Pattern, cluster: Cluster) -> str:
         used = routes[routes >= 0]
         narrowest = cluster.link_kind[used[cluster.link_capacity_Bps[used].argmin()]]
         if narrowest in (LinkKind.NVLINK, LinkKind.NVSWITCH):
-            return gpu.chip.nvlink or _USUAL_NVLINK
+            return gpu.chip.nvlink or _DEFAULT_NVLINK
         if narrowest == LinkKind.XGMI:
             return "xgmi"
         if narrowest == LinkKind.SOCKET:

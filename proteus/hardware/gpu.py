@@ -132,14 +132,14 @@ class Gpu:
             )
 
     def _check(self, what: str, value: object) -> None:
-        least, most = RANGES[what]
+        minimum, maximum = RANGES[what]
         if value is None and what in ("tdp_w", "num_sms"):
             return
         whole = what in ("memory_bytes", "nvlink_links", "num_sms")
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
             raise InputError(f"GPU {self.name}: {what}={value!r} is no {'whole ' if whole else ''}number")
-        if not (math.isfinite(value) and least <= value <= most):
-            raise InputError(f"GPU {self.name}: {what}={value!r}; it must be from {least:g} to {most:g}")
+        if not (math.isfinite(value) and minimum <= value <= maximum):
+            raise InputError(f"GPU {self.name}: {what}={value!r}; it must be from {minimum:g} to {maximum:g}")
 
     def __repr__(self) -> str:
         dtype = next(

@@ -396,7 +396,7 @@ class Lora:
 
     def __post_init__(self) -> None:
         check_fields(
-            self, ModelError, rank=Whole(least=1), targets=Names(), dropout=Real(least=0.0, below=1.0),
+            self, ModelError, rank=Whole(minimum=1), targets=Names(), dropout=Real(minimum=0.0, below=1.0),
             base=Choice(lambda: BASES, "base of adapters"),
         )  # fmt: skip
 

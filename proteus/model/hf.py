@@ -38,7 +38,7 @@ def _model_type(c: Config) -> str:
 @takes(
     InputError,
     config=Either(A(Mapping, "a config as a dict"), FilePath()),
-    seq=Maybe(Whole(least=1)),
+    seq=Maybe(Whole(minimum=1)),
     name=Maybe(Text()),
 )
 def from_hf(

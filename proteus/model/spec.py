@@ -48,9 +48,9 @@ def _check(value: Any, name: str, kind: Any, where: str) -> None:
         kind = next(option for option in options if option is not NoneType)
     shown = f"{where}: {name}={value!r}"
     if kind is int:
-        least = 0 if name in _MAY_BE_ZERO else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ModelError(f"{shown}; it must be a whole number, at least {least}")
+        minimum = 0 if name in _MAY_BE_ZERO else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise ModelError(f"{shown}; it must be a whole number, at least {minimum}")
         largest = MAX_LAYERS if name in ("layers", "dense_layers") else MAX_SIZE
         if value > largest:
             raise ModelError(f"{shown}; it must be at most {largest}")

@@ -19,7 +19,7 @@ import yaml
 
 from proteus.arguments import Maybe, Text, Whole, takes
 from proteus.errors import ModelError, unknown
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.convnet import convnet
 from proteus.model.dlrm import dlrm
 from proteus.model.graph import Block, Model, OpKind
@@ -211,7 +211,7 @@ def _published(name: str) -> tuple[str, str, dict[str, Any]]:
     return known, family, fields(known)
 
 
-@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(least=1)))
+@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(minimum=1)))
 def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
     """A model of the zoo, or of an architecture with the sizes that are given.
 
@@ -309,11 +309,11 @@ def with_seq(model: Model, seq: int) -> Model:
     """The same model at another sequence length; see :meth:`proteus.Model.with_seq`."""
     if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
         raise ModelError(f"{model.name}: seq={seq!r}; it must be a whole number, at least 1")
-    return model if seq == model.seq else _with_seq(Same(model), seq)
+    return model if seq == model.seq else _with_seq(ById(model), seq)
 
 
 @lru_cache(maxsize=64)
-def _with_seq(same: Same[Model], seq: int) -> Model:
+def _with_seq(same: ById[Model], seq: int) -> Model:
     """What is compiled for a model is found again by the object: make each once."""
     model = same.value
     if model.lora is not None and model.base is not None:

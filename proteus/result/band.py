@@ -45,7 +45,7 @@ SHARE = 0.8
 #: half of the band by the standard deviation
 HALF = NormalDist().inv_cdf(0.5 + SHARE / 2.0)
 #: parts below this are not told to people
-LEAST_TOLD = 0.005
+MIN_TOLD = 0.005
 #: names of the parts that are no curve and no family of links
 HOST, WHOLE = "host", "whole step"
 
@@ -92,7 +92,7 @@ class Band:
         >>> Band(low_s=1.0, high_s=2.0, sigma=0.1, parts={"whole step": 0.08, "gemm": 0.06, "host": 0.001}).reasons
         'whole step 8%, gemm 6%'
         """
-        return ", ".join(f"{name} {part:.0%}" for name, part in self.parts.items() if part >= LEAST_TOLD)
+        return ", ".join(f"{name} {part:.0%}" for name, part in self.parts.items() if part >= MIN_TOLD)
 
     def __str__(self) -> str:
         text = f"{self.ends} in {SHARE:.0%} of cases"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proteus.result.result import Result
 
 #: a switch that is worth less of the step is not told, and does not widen the band
-LEAST_WORTH = 0.05
+MIN_WORTH = 0.05
 #: elementwise ops as operators of their own, as eager frameworks run them
 _UNFUSED: dict[str, Any] = {
     "norm": "native", "fused_rope": False, "fused_bias_activation": False, "fused_dropout_add": False,
@@ -76,7 +76,7 @@ def open_switches(result: Result) -> tuple[Switch, ...]:
             continue  # the other way does not exist here
         step_s = windows(graph, play(graph.tasks)).step_time_s
         switch = Switch(name=name, other=other, step_time_s=step_s)
-        if abs(switch.worth(result.step_time_s)) >= LEAST_WORTH:
+        if abs(switch.worth(result.step_time_s)) >= MIN_WORTH:
             found.append(switch)
     return tuple(sorted(found, key=lambda switch: -abs(switch.worth(result.step_time_s))))
 

@@ -66,7 +66,7 @@ def guessed_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -
     reduction over the network exposed.
     """
     devices = cluster.num_devices
-    busy_s = 3.0 * model.flop() * shape.global_batch / (devices * _USUAL_EFFICIENCY * _peak(cluster, precision))
+    busy_s = 3.0 * model.flop() * shape.global_batch / (devices * _DEFAULT_EFFICIENCY * _peak(cluster, precision))
     main = max(model.blocks, key=lambda block: block.count)
     gpu = cluster.gpu()
     tensor_s = 0.0
@@ -86,7 +86,7 @@ def guessed_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -
 
 
 #: rules of thumb of :func:`guessed_time`: they order the simulations and decide nothing
-_USUAL_EFFICIENCY, _PASSES_PER_LAYER, _EXPOSED = 0.5, 4, 0.2
+_DEFAULT_EFFICIENCY, _PASSES_PER_LAYER, _EXPOSED = 0.5, 4, 0.2
 _HALF_BYTES, _GRADIENT_BYTES = 2.0, 4.0
 
 

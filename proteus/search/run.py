@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 #: a framework as a plan names it
 Named = str | Framework | None
 #: schedules looked at unless others are named: the usual ones
-USUAL_SCHEDULES = ("1f1b", "interleaved")
+DEFAULT_SCHEDULES = ("1f1b", "interleaved")
 #: simulations of a search unless told otherwise
-USUAL_BUDGET = 256
+DEFAULT_BUDGET = 256
 #: shapes that a worker is sent at once: they share compiled blocks
 _BATCH = 4
 
@@ -48,13 +48,13 @@ class Pool(Protocol):
     InputError,
     model=A(Model),
     cluster=A(Cluster),
-    global_batch=Whole(least=1),
-    top=Whole(least=1),
+    global_batch=Whole(minimum=1),
+    top=Whole(minimum=1),
     schedules=Names(lambda: SCHEDULES, "schedule"),
     precision=Choice(lambda: precisions.names(), "precision"),
     framework=Maybe(Either(A(Framework), Text("the name of a framework"))),
-    budget=Whole(least=1),
-    workers=Whole(least=1),
+    budget=Whole(minimum=1),
+    workers=Whole(minimum=1),
     dask=Maybe(Text("the address of a scheduler")),
 )
 def search(
@@ -63,10 +63,10 @@ def search(
     *,
     global_batch: int,
     top: int = 10,
-    schedules: Sequence[str] = USUAL_SCHEDULES,
+    schedules: Sequence[str] = DEFAULT_SCHEDULES,
     precision: str = "bf16",
     framework: str | Framework | None = None,
-    budget: int = USUAL_BUDGET,
+    budget: int = DEFAULT_BUDGET,
     workers: int = 1,
     dask: str | None = None,
     progress: Callable[[int, int], None] | None = None,

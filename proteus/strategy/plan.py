@@ -67,7 +67,7 @@ def _spec(kind: Kind, default: Any, help: str, *, group: Group) -> Any:
 
 
 def _degree(help: str, *, words: tuple[str, ...] = (), default: int | None = 1) -> Any:
-    return _spec(Whole(least=1, words=words), default, help, group="degrees")
+    return _spec(Whole(minimum=1, words=words), default, help, group="degrees")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +128,27 @@ class Plan:
     num_devices: int | None = _degree("devices that dp=fill fills; those of the cluster unless given", default=None)
 
     seq: int | None = _spec(
-        Whole(least=1), None, "sequence length [tokens]; that of the model unless given", group="batch"
+        Whole(minimum=1), None, "sequence length [tokens]; that of the model unless given", group="batch"
     )
     micro_batch: int | None = _spec(
-        Whole(least=1), 1, "samples of one micro-batch on one data-parallel rank", group="batch"
+        Whole(minimum=1), 1, "samples of one micro-batch on one data-parallel rank", group="batch"
     )
     global_batch: int | None = _spec(
-        Whole(least=1), None, "samples of one step; micro_batch × dp × pp unless given", group="batch"
+        Whole(minimum=1), None, "samples of one step; micro_batch × dp × pp unless given", group="batch"
     )
 
     schedule: str | None = _spec(Choice(lambda: SCHEDULES, "schedule"), "1f1b", "pipeline schedule", group="pipeline")
     virtual_stages: int | Literal["max"] | None = _spec(
-        Whole(least=1, words=(MAX,)), None,
+        Whole(minimum=1, words=(MAX,)), None,
         "model chunks per pipeline rank; more than 1 asks for the interleaved schedule, max is one layer a chunk; "
         "1 unless given, 2 with the interleaved schedule", group="pipeline",
     )  # fmt: skip
     max_in_flight: int | None = _spec(
-        Whole(least=1), None, "most micro-batches of a stage whose backward has not ended; the schedule's unless given",
-        group="pipeline",
+        Whole(minimum=1), None,
+        "most micro-batches of a stage whose backward has not ended; the schedule's unless given", group="pipeline",
     )  # fmt: skip
     layers_per_stage: tuple[int, ...] | None = _spec(
-        Wholes(least=0), None, "layers of each pipeline chunk; pipeline_cut decides unless given", group="pipeline"
+        Wholes(minimum=0), None, "layers of each pipeline chunk; pipeline_cut decides unless given", group="pipeline"
     )
     pipeline_cut: str | None = _spec(
         Choice(lambda: CUTS, "pipeline cut"), "balanced", "how layers are dealt to the pipeline chunks",
@@ -156,7 +156,7 @@ class Plan:
     )  # fmt: skip
 
     zero: int | None = _spec(
-        Whole(least=0, most=3), 0, "ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 parameters too",
+        Whole(minimum=0, maximum=3), 0, "ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 parameters too",
         group="memory",
     )  # fmt: skip
     sequence_parallel: bool | None = _spec(
@@ -168,7 +168,10 @@ class Plan:
         "auto as little as makes the step fit", group="memory",
     )  # fmt: skip
     recompute_layers: int | None = _spec(
-        Whole(least=1), None, "recompute only in the first N layers of every stage; in all unless given", group="memory"
+        Whole(minimum=1),
+        None,
+        "recompute only in the first N layers of every stage; in all unless given",
+        group="memory",
     )
     recompute_modules: tuple[str, ...] | None = _spec(
         Names(lambda: RECOMPUTE_MODULES, "module to recompute"), (), "cheap ops computed again in every layer",
@@ -226,19 +229,19 @@ class Plan:
         "unless given", group="software")  # fmt: skip
 
     pad_vocab: int | None = _spec(
-        Whole(least=0), None,
+        Whole(minimum=0), None,
         "the vocabulary grows to a multiple of this times tp; unless given, to 128 times tp where tp does not divide "
         "it; 0 never", group="model",
     )  # fmt: skip
     lora: int | None = _spec(
-        Whole(least=1), None, "rank of low-rank adapters beside the GEMMs of the layers; all else is frozen",
+        Whole(minimum=1), None, "rank of low-rank adapters beside the GEMMs of the layers; all else is frozen",
         group="model",
     )  # fmt: skip
     lora_targets: tuple[str, ...] | None = _spec(
         Names(), (), "GEMMs with adapters: attention.qkv, mlp, ...; all of the layers unless given", group="model"
     )
     lora_dropout: float | None = _spec(
-        Real(least=0.0, below=1.0), 0.0, "rate of the dropout before an adapter", group="model"
+        Real(minimum=0.0, below=1.0), 0.0, "rate of the dropout before an adapter", group="model"
     )
     lora_base: str | None = _spec(
         Choice(lambda: ("exact", "nf4"), "base of adapters"), "exact",

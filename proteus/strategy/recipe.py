@@ -20,7 +20,7 @@ from proteus import frameworks
 from proteus.costs import precision as precisions
 from proteus.errors import StrategyError, context
 from proteus.frameworks import Framework
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Lora, Model, Op, OpKind, Role
 from proteus.model.lora import RANK, TRAINED, with_lora
@@ -286,11 +286,11 @@ def adapted(model: Model, decided: DecidedPlan) -> Model:
 
 def with_adapters(model: Model, lora: Lora) -> Model:
     """The model with these adapters; the same object for the same model, so that what was compiled is found again."""
-    return _with_lora(Same(model), lora)
+    return _with_lora(ById(model), lora)
 
 
 @lru_cache(maxsize=32)
-def _with_lora(same: Same[Model], lora: Lora) -> Model:
+def _with_lora(same: ById[Model], lora: Lora) -> Model:
     return same.value if same.value.lora == lora else with_lora(same.value, lora)
 
 
@@ -303,11 +303,11 @@ def padded_vocab(model: Model, multiple: int) -> tuple[Model, list[str]]:
     grown = -(-size // multiple) * multiple
     if grown == size:
         return model, []
-    return _resized(Same(model), grown), [f"vocabulary padded from {size} to {grown}"]
+    return _resized(ById(model), grown), [f"vocabulary padded from {size} to {grown}"]
 
 
 @lru_cache(maxsize=32)
-def _resized(same: Same[Model], vocab: int) -> Model:
+def _resized(same: ById[Model], vocab: int) -> Model:
     return same.value.resized("vocab", vocab)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proteus.errors import StrategyError, unknown
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.graph import Block, Model
 
 _RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
@@ -49,11 +49,11 @@ def segments_of(selector: str) -> tuple[str, ...]:
 
 def match_block(selector: str, block: Block) -> Match | None:
     """How `selector` meets `block`; None when it names no op of it."""
-    return _match(selector, Same(block))
+    return _match(selector, ById(block))
 
 
 @lru_cache(maxsize=8192)
-def _match(selector: str, same: Same[Block]) -> Match | None:
+def _match(selector: str, same: ById[Block]) -> Match | None:
     block = same.value
     parts = segments_of(selector)
     own = block.name.split(".")

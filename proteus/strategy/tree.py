@@ -18,7 +18,7 @@ from proteus import frameworks
 from proteus.arguments import A, Each, Maybe, Text, Whole, takes
 from proteus.errors import InputError, StrategyError, context, unknown
 from proteus.frameworks import Framework
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
 from proteus.strategy import recipe
@@ -82,7 +82,7 @@ class BlockRun:
     @cached_property
     def configs(self) -> Mapping[str, NodeConfig]:
         """What the tree says for every op of the block."""
-        return _configs_of(Keyed(self, id(self.block), self.key))  # an edit elsewhere finds them again
+        return _configs_of(MemoKey(self, id(self.block), self.key))  # an edit elsewhere finds them again
 
     def says(self, role: str) -> bool:
         """Whether any node above an op of the run has a memory config for `role`."""
@@ -95,7 +95,7 @@ class BlockRun:
 
 
 @lru_cache(maxsize=512)
-def _configs_of(key: Keyed[BlockRun]) -> Mapping[str, NodeConfig]:
+def _configs_of(key: MemoKey[BlockRun]) -> Mapping[str, NodeConfig]:
     block = key.value.block
     matches = [(found, config) for selector, config in key.value.entries if (found := match_block(selector, block))]
     merged = {}
@@ -531,7 +531,7 @@ class StrategyTree:
         new = tree._with(schedule=replace(tree.schedule, **changes)) if changes else tree
         return _undoing(new, self)
 
-    @takes(StrategyError, mesh=A(Mesh), stages=Each(A(Stage), least=1))
+    @takes(StrategyError, mesh=A(Mesh), stages=Each(A(Stage), minimum=1))
     def with_mesh(self, mesh: Mesh, stages: tuple[Stage, ...]) -> StrategyTree:
         """Set the devices: the whole mesh and the stages on it.
 
@@ -701,7 +701,7 @@ class StrategyTree:
             self._check_axes(selector, config.partition or {}, config.memory or {})
         return self.told(selector, config)
 
-    @takes(StrategyError, num_devices=Whole(least=1))
+    @takes(StrategyError, num_devices=Whole(minimum=1))
     def on_devices(self, num_devices: int) -> StrategyTree:
         """The tree on a cluster of that many devices, which ``dp="fill"`` fills, now or after a later change."""
         origin = self._state.origin

@@ -205,9 +205,9 @@ class _Reader:
             raise self.fail(path, f"expected a name, found {value!r}")
         return value
 
-    def integer(self, value: Any, path: tuple[str, ...], least: int = 0) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.fail(path, f"expected a whole number of at least {least}, found {value!r}")
+    def integer(self, value: Any, path: tuple[str, ...], minimum: int = 0) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise self.fail(path, f"expected a whole number of at least {minimum}, found {value!r}")
         return value
 
     def optional_int(self, value: Mapping[str, Any], key: str, path: tuple[str, ...]) -> int | None:

@@ -31,7 +31,7 @@ from proteus.verify.reference import Outcome, undivided
 #: float64 sums in another order differ by some 1e-15 of numbers near 1
 TOLERANCE = 1e-9
 #: parameters of the largest model: some minutes and GB
-MOST_PARAMETERS = 20_000_000
+MAX_PARAMETERS = 20_000_000
 #: GPUs of one host of the default cluster
 _HOST = 8
 
@@ -144,10 +144,10 @@ def _dispatched(program: BlockProgram, graph: ExecutionGraph) -> list[TokenGroup
 
 def check_size(tree: StrategyTree) -> None:
     """Refuse what would run for hours."""
-    if tree.model.num_params > MOST_PARAMETERS:
+    if tree.model.num_params > MAX_PARAMETERS:
         raise ModelError(
             f"{tree.model.name} has {tree.model.num_params:,} parameters, the check in float64 on the CPU takes at "
-            f"most {MOST_PARAMETERS:,}; the strategy is the same on fewer layers or on tiny-llama, tiny-gpt, tiny-moe, "
+            f"most {MAX_PARAMETERS:,}; the strategy is the same on fewer layers or on tiny-llama, tiny-gpt, tiny-moe, "
             "tiny-cnn or tiny-dlrm"
         )
 

@@ -43,7 +43,7 @@ MEANINGS: dict[str, dict[Any, str]] = {
 #: whole numbers of which a menu shows those that may be possible
 DEGREES = ("dp", "tp", "pp", "cp", "ep", "etp", "shard", "micro_batch", "virtual_stages")
 #: values of a range that a menu can show
-MOST_VALUES = 8
+MAX_VALUES = 8
 
 Form = Literal["menu", "number", "text"]
 
@@ -70,7 +70,7 @@ class Field:
         kind = self.kind
         if isinstance(kind, Choice | Switch) or self.name in DEGREES:
             return "menu"
-        if isinstance(kind, Whole) and kind.most - kind.least < MOST_VALUES:
+        if isinstance(kind, Whole) and kind.maximum - kind.minimum < MAX_VALUES:
             return "menu"
         return "number" if isinstance(kind, Whole | Real) else "text"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proteus.result.result import Result
 
 OWNERS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY)
-MOST_DEVICES = 64  # more rows than this cannot be told apart
+MAX_DEVICES = 64  # more rows than this cannot be told apart
 LEGEND_COLUMNS = 4  # a chart may be as narrow as 440 pixels
 MS = 1e3
 TERA = 1e12
@@ -92,7 +92,7 @@ def memory(result: Result) -> Figure:
 
 def breakdown(result: Result) -> Figure:
     """What each device does during the step."""
-    rows = list(result.devices)[:MOST_DEVICES]
+    rows = list(result.devices)[:MAX_DEVICES]
     parts = {
         "compute": ([row.busy_s for row in rows], BLUE),
         "exposed communication": ([sum(row.exposed_s.values()) for row in rows], VERMILION),

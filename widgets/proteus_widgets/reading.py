@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 #: more consumers of one span than this are a tangle
-MOST_ARROWS = 12
+MAX_ARROWS = 12
 
 
 def prepare(result: Result) -> None:
@@ -80,7 +80,7 @@ def arrows(result: Result, span: int) -> list[dict[str, float]]:
     """
     spans, cause = result.spans, result.timeline.cause
     task = int(spans.task[span])
-    waiting = np.flatnonzero(cause == task)[:MOST_ARROWS]
+    waiting = np.flatnonzero(cause == task)[:MAX_ARROWS]
     is_near = np.zeros(len(cause), bool)
     is_near[[task, *waiting]] = True
     if cause[task] >= 0:

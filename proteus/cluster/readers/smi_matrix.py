@@ -15,7 +15,7 @@ from proteus.errors import TopologyError
 
 _KEYWORDS = r"X|NV\d{1,2}|SYS|SOC|NODE|PHB|PXB|PSB|PIX|N/A"
 #: more stand in no header of a host; the search for wrapped words takes the square of it
-_MOST_WORDS = 1000
+_MAX_WORDS = 1000
 _CELL = re.compile(_KEYWORDS)
 #: cells with a lost separator; NV18 beside another cell still splits in one way
 _FUSED = re.compile(rf"(?:{_KEYWORDS}){{2,}}")
@@ -103,7 +103,7 @@ def _matrix_at(lines: list[str], start: int, warnings: list[str]) -> Matrix:
 def _header(text: str, line: int, warnings: list[str]) -> Matrix | None:
     spaced = _HEADING.sub(lambda heading: f" {heading[0]} ", text)
     words = _HEADER_WORD.findall(spaced)
-    if len(words) > _MOST_WORDS:
+    if len(words) > _MAX_WORDS:
         return None
     start = next((i for i, word in enumerate(words) if _names(word) and _GPU.match(word)), None)
     if start is None:
