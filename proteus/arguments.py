@@ -220,16 +220,16 @@ class Names:
             raise ValueError(f"{self.rule}, such as ({value!r},)")
         if not isinstance(value, Iterable):
             raise ValueError(self.rule)
-        found = tuple(value)
+        names = tuple(value)
         known = None if self.names is None else tuple(self.names())
-        for name in found:
+        for name in names:
             if not isinstance(name, str) or not name:
                 raise ValueError(self.rule)
             if known is not None and name not in known:
                 raise ValueError(unknown(self.what, name, known))
-            if found.count(name) > 1:
+            if names.count(name) > 1:
                 raise ValueError(f"{self.rule}; {name!r} stands there twice")
-        return found
+        return names
 
     def parse(self, text: str) -> tuple[str, ...]:
         return self.check(tuple(part.strip() for part in text.split(",") if part.strip()))
@@ -261,12 +261,12 @@ class Wholes:
             raise ValueError(self.rule)
         each = Whole(minimum=self.minimum)
         try:
-            found = tuple(int(each.check(item)) for item in value)
+            numbers_ = tuple(int(each.check(item)) for item in value)
         except ValueError:
             raise ValueError(self.rule) from None
-        if not found:
+        if not numbers_:
             raise ValueError(self.rule)
-        return found
+        return numbers_
 
     def parse(self, text: str) -> tuple[int, ...]:
         try:

@@ -87,7 +87,7 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         raise InputError(f"{what} needs {error.name}; install it: pip install 'proteus-sim[{extra}]'") from error
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(noun: str, name: str, known: Iterable[str]) -> str:
     """The message for an unknown name, with the nearest known ones.
 
     >>> unknown("model", "lama3-8b", ["llama3-8b", "gpt2"])
@@ -97,4 +97,4 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     tail = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(names[:_MAX_NAMES])}{more}"
-    return f"unknown {what} {name!r}; {tail}"
+    return f"unknown {noun} {name!r}; {tail}"

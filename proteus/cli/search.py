@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     def progress(done: int, todo: int) -> None:
         print(f"\rproteus: {done} of {todo} shapes", end="\n" if done == todo else "", file=sys.stderr, flush=True)
 
-    found = search(
+    outcome = search(
         model,
         cluster,
         global_batch=options.global_batch,
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         progress=progress if is_watched else None,
     )
     if options.json:
-        print_json({"model": model.name, "cluster": cluster.name, "devices": cluster.num_devices, **found.to_dict()})
+        print_json({"model": model.name, "cluster": cluster.name, "devices": cluster.num_devices, **outcome.to_dict()})
     else:
-        print(found)
+        print(outcome)
     return 0

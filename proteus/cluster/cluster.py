@@ -87,10 +87,10 @@ class Cluster:
         object.__setattr__(self, "_columns", build_columns(self.runs, self.fabric, self.faults))
 
     def __repr__(self) -> str:
-        what = ", ".join(
+        parts = ", ".join(
             f"{count} host{'s' * (count > 1)} x {host.num_gpus} {_kinds(host)}" for host, count in self.runs
         )
-        return f"Cluster({self.name}: {what}{', with faults' if self.faults else ''})"
+        return f"Cluster({self.name}: {parts}{', with faults' if self.faults else ''})"
 
     def __hash__(self) -> int:
         return hash((self.name, self.runs, self.fabric, self.faults))
@@ -420,11 +420,11 @@ class Cluster:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was repaired or assumed while reading the file."""
-        told = self.survey.warnings if self.survey is not None else ()
+        survey_warnings = self.survey.warnings if self.survey is not None else ()
         notes = [note for host, _ in self.runs for note in host.notes]
         if self.num_hosts > 1:
             notes += [note for host, _ in self.runs for note in host.network_notes]
-        return tuple(dict.fromkeys((*told, *notes)))
+        return tuple(dict.fromkeys((*survey_warnings, *notes)))
 
     def report(self) -> dict[str, Any]:
         """What one host is made of, as plain values for JSON."""

@@ -79,10 +79,13 @@ class _Flow:
 def _flow(
     block: ById[Block], configs: MemoKey[BlockRun], mesh: Mesh, batch: int, arriving: tuple[Layout, ...]
 ) -> _Flow:
-    own = block.value
-    cuts = propagate(own, configs.value.configs, mesh, block_sizes(own, batch), arriving)
-    inputs = tuple(_first_need(own, cuts, name, layout) for name, layout in zip(own.inputs, arriving, strict=True))
-    return _Flow(cuts, inputs, _natural(own, cuts, inputs))
+    program_block = block.value
+    cuts = propagate(program_block, configs.value.configs, mesh, block_sizes(program_block, batch), arriving)
+    inputs = tuple(
+        _first_need(program_block, cuts, name, layout)
+        for name, layout in zip(program_block.inputs, arriving, strict=True)
+    )
+    return _Flow(cuts, inputs, _natural(program_block, cuts, inputs))
 
 
 @lru_cache(maxsize=512)
@@ -143,11 +146,11 @@ def _natural(block: Block, cuts: Mapping[str, Cut], handed: tuple[Layout, ...]) 
 
 
 def _across(
-    names: tuple[str, ...], block: Block, layouts: tuple[Layout, ...], other_names: tuple[str, ...], other: Block
+    names: tuple[str, ...], block: Block, layouts: tuple[Layout, ...], other_names: tuple[str, ...], other_block: Block
 ) -> tuple[Layout, ...]:
-    """Layouts of tensors handed over between blocks, in the dim names of the `other` block."""
+    """Layouts of tensors handed over between blocks, in the dim names of the `other_block` block."""
     return tuple(
-        renamed(layout, block.tensors[name].dims, other.tensors[other_name].dims)
+        renamed(layout, block.tensors[name].dims, other_block.tensors[other_name].dims)
         for layout, name, other_name in zip(layouts, names, other_names, strict=True)
     )
 
@@ -268,11 +271,11 @@ def _check_stages(tree: StrategyTree) -> None:
     """Chunks of one pipeline rank run on the same devices, in one mesh."""
     first: dict[int, tuple[int, Stage]] = {}
     for number, stage in enumerate(tree.stages):
-        other, same = first.setdefault(stage.rank, (number, stage))
+        first_number, same = first.setdefault(stage.rank, (number, stage))
         if (stage.mesh, stage.first_device) != (same.mesh, same.first_device):
             raise StrategyError(
-                f"chunks {other} and {number} are both on pipeline rank {stage.rank}, with {same.mesh!r} from device "
-                f"{same.first_device} and {stage.mesh!r} from device {stage.first_device}; give both the same"
+                f"chunks {first_number} and {number} are both on pipeline rank {stage.rank}, with {same.mesh!r} from "
+                f"device {same.first_device} and {stage.mesh!r} from device {stage.first_device}; give both the same"
             )
 
 
@@ -341,8 +344,8 @@ def op_sizes(program: BlockProgram, op: Op, cut: Cut, coordinate: tuple[int, ...
 
 def op_global_sizes(program: BlockProgram, op: Op) -> dict[str, int]:
     """Sizes of an op's dims for a whole micro-batch."""
-    found = {dim: size.size for dim, size in op.dims.items()}
+    sizes = {dim: size.size for dim, size in op.dims.items()}
     for operand in (*op.inputs, *op.outputs):
-        for own, dim in zip(program.block.tensors[operand.tensor].dims, operand.dims, strict=True):
-            found[dim] = program.sizes[own]
-    return found
+        for block_dim, dim in zip(program.block.tensors[operand.tensor].dims, operand.dims, strict=True):
+            sizes[dim] = program.sizes[block_dim]
+    return sizes

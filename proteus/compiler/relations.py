@@ -74,8 +74,8 @@ def _shapes(groups: ById[Groups], cluster: Cluster) -> tuple[tuple[GroupShape, .
 def _flows(groups: ById[Groups], kind: Collective, algorithm: Algorithm, shape: int, cluster: Cluster) -> Flows:
     """Flows of the groups of one shape, with the numbers of all groups."""
     rows = np.flatnonzero(_shapes(groups, cluster)[1] == shape)
-    found = flows(kind, algorithm, groups.value.members[rows], cluster)
-    return Flows(rows[found.group].astype(np.int32), found.link, found.count)
+    group_flows = flows(kind, algorithm, groups.value.members[rows], cluster)
+    return Flows(rows[group_flows.group].astype(np.int32), group_flows.link, group_flows.count)
 
 
 @lru_cache(maxsize=16)
@@ -166,15 +166,15 @@ class Relations:
             else:
                 comm_class = CommClass.INTER if shape.num_hosts > 1 else CommClass.INTRA
             measured = self.calibration.collective(kind, shape)
-            found = (
+            price = (
                 terms(kind, shape, choice, sent_bytes)
                 if measured is None
                 else measured.terms(shape, choice.algorithm, sent_bytes)
             )
             if self.calibration.network != 1.0:
                 factor = self.calibration.network
-                found = replace(found, latency_s=found.latency_s * factor, work_bytes=found.work_bytes * factor)
-            prices.append(Price(found, used, comm_class))
+                price = replace(price, latency_s=price.latency_s * factor, work_bytes=price.work_bytes * factor)
+            prices.append(Price(price, used, comm_class))
         return tuple(prices), index
 
     def flows(self, relation: int) -> list[Flows]:
@@ -205,9 +205,9 @@ class Relations:
 @lru_cache(maxsize=64)
 def _group_of_rank(key: ById[Groups], num_ranks: int) -> np.ndarray:
     members = key.value.members
-    found = np.full(num_ranks, -1, np.int64)
-    found[members.ravel()] = np.repeat(np.arange(len(members)), members.shape[1])
-    return found
+    group_of_rank = np.full(num_ranks, -1, np.int64)
+    group_of_rank[members.ravel()] = np.repeat(np.arange(len(members)), members.shape[1])
+    return group_of_rank
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,9 @@ class SegmentTable:
                 made.append(_priced(ById(plans[rank.plan].segments), ById(prices), rank.coordinate, slow, waits))
                 tables[key] = (size, made[-1])
                 size += len(made[-1].sizes)
-            base, own = tables[key]
+            base, segment_table = tables[key]
             self.base.append(base)
-            self.host_s.append(own.host_s)
+            self.host_s.append(segment_table.host_s)
         self.rows = [row for one in made for row in one.rows]
         self.ptr = np.concatenate([[0], np.cumsum(np.concatenate([one.sizes for one in made]))]).astype(np.int32)
         self.work_s = np.concatenate([one.work_s for one in made])

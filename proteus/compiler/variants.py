@@ -45,9 +45,9 @@ def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], num_ranks: int)
     plan_of: list[int] = []
     coordinate_of: list[tuple[int, ...]] = []
     for plan in plans:
-        own = [chunk for chunk in chunks if chunk.rank == plan.rank]
-        mesh, first = own[0].mesh, own[0].first_device
-        programs = {id(link.program): link.program for chunk in own for link in chunk.links}
+        rank_chunks = [chunk for chunk in chunks if chunk.rank == plan.rank]
+        mesh, first = rank_chunks[0].mesh, rank_chunks[0].first_device
+        programs = {id(link.program): link.program for chunk in rank_chunks for link in chunk.links}
         uneven = sorted({axis for program in programs.values() for axis in _uneven(ById(program))})
         coordinates = mesh.coordinates()
         reduced = np.zeros_like(coordinates)
@@ -81,15 +81,15 @@ def _sizes(program: BlockProgram, coordinate: tuple[int, ...]) -> tuple[tuple[in
 
 def _uneven_axes(program: BlockProgram) -> set[int]:
     """Axes along which some chunk is smaller than another."""
-    found: set[int] = set()
+    uneven_axes: set[int] = set()
     for compute in _computes(program):
         sizes = op_global_sizes(program, compute.op)
         derived = program.block.derived_of(compute.op)
         for dim, size in sizes.items():
             axes = [a for a, d in enumerate(compute.cut) if d is not None and (d == dim or d in derived.get(dim, ()))]
             if size % math.prod(program.mesh.shape[a] for a in axes):
-                found.update(axes)
-    return found
+                uneven_axes.update(axes)
+    return uneven_axes
 
 
 @lru_cache(maxsize=512)

@@ -160,17 +160,17 @@ def neighbour_pairs(pattern: Pattern) -> Iterable[Edges]:
     members = pattern.members
     n = members.shape[1]
     counts = pattern.counts
-    start, own = np.repeat(pattern.starts, counts), np.repeat(counts, counts)
+    start, own_count = np.repeat(pattern.starts, counts), np.repeat(counts, counts)
     position = np.arange(n)
-    if (own > 1).any():
-        inside = start + (position - start + 1) % own
-        here = own > 1
-        yield _columns(pattern.rows, members[:, here], members[:, inside[here]], (own - 1)[here])
+    if (own_count > 1).any():
+        inside = start + (position - start + 1) % own_count
+        here = own_count > 1
+        yield _columns(pattern.rows, members[:, here], members[:, inside[here]], (own_count - 1)[here])
     if pattern.num_hosts > 1:
         # Hosts may differ in members, so the ways out and the ways in are drawn apart.
-        other = members[:, (start + own) % n]
-        yield _columns(pattern.rows, members, other, n - own, Part.TO_NETWORK)
-        yield _columns(pattern.rows, other, members, n - own, Part.FROM_NETWORK)
+        neighbours = members[:, (start + own_count) % n]
+        yield _columns(pattern.rows, members, neighbours, n - own_count, Part.TO_NETWORK)
+        yield _columns(pattern.rows, neighbours, members, n - own_count, Part.FROM_NETWORK)
 
 
 def all_pairs(pattern: Pattern) -> Iterable[Edges]:

@@ -142,10 +142,10 @@ class OpCosts:
 
     def time(self, work: Work) -> OpTime:
         """The time of `work` alone on the GPU."""
-        found = self._cache.get(work)
-        if found is None:
-            found = self._cache[work] = self._evaluate(work)
-        return found
+        op_time = self._cache.get(work)
+        if op_time is None:
+            op_time = self._cache[work] = self._evaluate(work)
+        return op_time
 
     def _evaluate(self, work: Work) -> OpTime:
         measured_s = self.calibration.measured_s.get(work)
@@ -167,16 +167,16 @@ class OpCosts:
         return OpTime(time_s * scale, curve.spread, source, curve.is_assumed)
 
     def _curve(self, family: str, key: str) -> Curve:
-        found = self._curves.get((family, key))
-        if found is None:
-            found = self._curves[family, key] = curves.find(family, key, self.gpu)
-        return found
+        curve = self._curves.get((family, key))
+        if curve is None:
+            curve = self._curves[family, key] = curves.find(family, key, self.gpu)
+        return curve
 
     def _borrowed_factor(self, curve: Curve) -> float:
-        found = self._borrowed.get(curve.chip.name)
-        if found is None:
-            found = self._borrowed[curve.chip.name] = curves.borrowed_factor(curve.chip, self.gpu)
-        return found
+        factor = self._borrowed.get(curve.chip.name)
+        if factor is None:
+            factor = self._borrowed[curve.chip.name] = curves.borrowed_factor(curve.chip, self.gpu)
+        return factor
 
     def peak(self, dtype: str) -> float:
         """Dense peak at which products of `dtype` run on this GPU [FLOP/s]."""

@@ -86,7 +86,7 @@ class ChipFile:
         """The board with this chip on it."""
         chip = self.chip
         for family in FAMILIES:
-            if not any(family in other.curves for other in (chip, *lenders)):
+            if not any(family in lender.curves for lender in (chip, *lenders)):
                 raise InputError(
                     f"chip {chip.name}: neither it nor a fallback has a {family} curve; name a chip like it "
                     "in fallback, for example [gh100]"
@@ -253,7 +253,7 @@ def _libraries(row: Section) -> Libraries:
 
 
 def _clock(row: Section) -> Clock:
-    ratio = {"least": 1e-6, "most": 1e6}
+    ratio = {"minimum": 1e-6, "maximum": 1e6}
     clock = Clock(
         reference_W_per_TFLOPS=row.number("reference_W_per_TFLOPS", **ratio)
         if "reference_W_per_TFLOPS" in row

@@ -248,13 +248,13 @@ class TransformerSpec:
 
     def facts(self) -> dict[str, Any]:
         """What a table or a message may want to say of the model."""
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             field.name: getattr(self, field.name)
             for field in fields(self)
             if field.name not in ("latent", "experts", "patches", "name")
         }
-        told |= {"kv_heads": self.num_kv_heads, "head_dim": self.size_per_head, "family": "transformer"}
+        facts |= {"kv_heads": self.num_kv_heads, "head_dim": self.size_per_head, "family": "transformer"}
         if self.experts is not None:
-            told |= {"experts": self.experts.num, "topk": self.experts.topk, "expert_ffn": self.experts.ffn}
-            told |= {"shared_ffn": self.experts.shared_ffn, "dense_layers": self.experts.dense_layers}
-        return told
+            facts |= {"experts": self.experts.num, "topk": self.experts.topk, "expert_ffn": self.experts.ffn}
+            facts |= {"shared_ffn": self.experts.shared_ffn, "dense_layers": self.experts.dense_layers}
+        return facts

@@ -93,11 +93,11 @@ _ABOUT = ("source", "note", "aliases")
 @cache
 def _entries() -> Mapping[str, tuple[str, Mapping[str, Any]]]:
     """Every model: its family and what the data file says."""
-    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    entries: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for family in _FAMILIES:
         text = resources.files("proteus.model.data").joinpath(f"{family}.yaml").read_text(encoding="utf-8")
-        found |= {name: (family, entry) for name, entry in yaml.safe_load(text).items()}
-    return found
+        entries |= {name: (family, entry) for name, entry in yaml.safe_load(text).items()}
+    return entries
 
 
 @cache
@@ -128,14 +128,14 @@ def _spelled() -> Mapping[str, str]:
 def _architectures() -> Mapping[str, Mapping[str, Any]]:
     """Every architecture: its switches, the words that name it and its source."""
     text = resources.files("proteus.model.data").joinpath("architectures.yaml").read_text(encoding="utf-8")
-    found = {}
+    by_name = {}
     for name, row in yaml.safe_load(text).items():
         assert name not in _canonical(), f"{name} is a model and an architecture"
         switches = {key: value for key, value in fields(row["like"]).items() if key not in SIZES}
         if switches.get("positions"):
             switches["positions"] = AS_LONG_AS_SEQ
-        found[name] = {**row, "switches": switches | row.get("fields", {})}
-    return found
+        by_name[name] = {**row, "switches": switches | row.get("fields", {})}
+    return by_name
 
 
 def architectures() -> tuple[str, ...]:
@@ -272,9 +272,9 @@ def _made(name: str, family: str, text: str) -> Model:
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         if isinstance(error, ModelError) or not changes:  # an entry of ours that does not build is our own bug
             raise
-        said = ", ".join(f"{dim}={value!r}" for dim, value in changes.items())
+        given_dims = ", ".join(f"{dim}={value!r}" for dim, value in changes.items())
         raise ModelError(
-            f"{name}: no model can be built with {said}: {error}; give each dim as {family}.yaml does"
+            f"{name}: no model can be built with {given_dims}: {error}; give each dim as {family}.yaml does"
         ) from error
     note = _entries()[name][1].get("note") if name in _entries() else None
     return replace(model, origin=Origin.of("zoo", name, changes), assumptions=(f"{name}: {note}",) if note else ())

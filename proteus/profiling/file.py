@@ -61,10 +61,10 @@ def load(path: str | os.PathLike[str]) -> MeasuredMachine:
         raise InputError(f"{path}: {file.stat().st_size:,} bytes; a measured machine has at most {MAX_BYTES:,}")
     with context(str(path)):
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            document = json.loads(file.read_text(encoding="utf-8"))
         except (UnicodeDecodeError, ValueError, RecursionError) as error:
             raise InputError(f"no JSON: {error}") from error
-        return from_plain(found)
+        return from_plain(document)
 
 
 def to_plain(machine: MeasuredMachine) -> dict[str, Any]:
@@ -91,11 +91,11 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def from_plain(found: Any) -> MeasuredMachine:
+def from_plain(document: Any) -> MeasuredMachine:
     """The machine of plain values, each of them checked."""
-    top = _Record(found, "the file")
+    top = _Record(document, "the file")
     if top.integer(MARK) != VERSION:
-        raise InputError(f"{MARK} is {found[MARK]}; this version reads {VERSION}. Run `proteus profile` again")
+        raise InputError(f"{MARK} is {document[MARK]}; this version reads {VERSION}. Run `proteus profile` again")
     overlap = top.record("overlap")
     return MeasuredMachine(
         name=top.text("name"),

@@ -201,9 +201,9 @@ class Result:
         folding = self.graph.folding
         used = usage.link_utilisation(self.graph.tasks, self.timeline)
         used *= self.timeline.makespan_s / self.step_time_s if self.step_time_s else 1.0
-        found = np.zeros(self.cluster.num_links)
-        found[folding.links] = used[folding.link_class]
-        return found
+        utilisation = np.zeros(self.cluster.num_links)
+        utilisation[folding.links] = used[folding.link_class]
+        return utilisation
 
     @takes(InputError, link=Whole(minimum=0))
     def link_use(self, link: int) -> Steps:

@@ -29,10 +29,12 @@ def least_memory(tree: StrategyTree, cluster: Cluster) -> float:
     ranks = tree.num_pipeline_ranks
     worst = 0.0
     for rank in range(ranks):
-        own = [chunk for chunk in chunks if chunk.rank == rank]
-        kept = sum(sum(saved_tensors(link.program).values()) * link.count for chunk in own for link in chunk.links)
+        rank_chunks = [chunk for chunk in chunks if chunk.rank == rank]
+        kept = sum(
+            sum(saved_tensors(link.program).values()) * link.count for chunk in rank_chunks for link in chunk.links
+        )
         in_flight = min(ranks - rank, tree.num_micro_batches) if tree.schedule.name in _AS_1F1B else 1
-        worst = max(worst, static_memory(own, tree.training, precision).total + kept * in_flight)
+        worst = max(worst, static_memory(rank_chunks, tree.training, precision).total + kept * in_flight)
     return worst
 
 

@@ -119,10 +119,10 @@ def search(
             f"none of {state.num_done} strategies for {model.name} fits {cluster!r}; the smallest needs at least "
             f"{format_bytes(state.least_bytes)} per device; take more devices or a smaller micro-batch"
         )
-    found = sorted((f for _, _, f in state.best), key=lambda f: (f.step_time_s, str(f.settings)))
+    candidates = sorted((f for _, _, f in state.best), key=lambda f: (f.step_time_s, str(f.settings)))
     return Search(
         model=model,
-        found=tuple(found),
+        found=tuple(candidates),
         num_shapes=len(every),
         num_pruned=state.num_pruned,
         num_simulated=state.num_simulated,
@@ -230,7 +230,7 @@ def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework
             break  # the model cannot be cut so
         simulated += 1
         if result.fits:
-            found = Found(
+            candidate = Found(
                 settings=settings,
                 step_time_s=result.step_time_s,
                 samples_per_s=result.samples_per_s,
@@ -240,7 +240,7 @@ def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework
                 bubble_fraction=result.bubble_fraction,
                 exposed_comm_s=sum(result.exposed_comm_s.values()),
             )
-            return Answer(found=found, num_simulated=simulated, least_bytes=least)
+            return Answer(found=candidate, num_simulated=simulated, least_bytes=least)
         if result.step_time_s > limit_s:
             break  # saving more memory only takes longer
     return Answer(found=None, num_simulated=simulated, least_bytes=least)

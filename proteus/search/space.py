@@ -54,10 +54,10 @@ class Shape:
 
     def settings(self) -> dict[str, Any]:
         """As arguments of ``parallelize``, without how memory is saved."""
-        found = asdict(self)
+        settings = asdict(self)
         if self.tp > 1:
-            found["sequence_parallel"] = True  # the same bytes moved, less kept
-        return found
+            settings["sequence_parallel"] = True  # the same bytes moved, less kept
+        return settings
 
 
 def divisors(number: int) -> list[int]:
@@ -76,13 +76,13 @@ def shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[s
     StrategyError
         There is none; the message says which rule leaves nothing.
     """
-    found = list(_shapes(model, cluster, global_batch, schedules))
-    if not found:
+    every_shape = list(_shapes(model, cluster, global_batch, schedules))
+    if not every_shape:
         raise StrategyError(
             f"no strategy spreads global_batch={global_batch} over {cluster.num_devices} devices; "
             f"a global batch with more divisors, or a multiple of {cluster.num_devices}, would"
         )
-    return found
+    return every_shape
 
 
 def _shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[str, ...]) -> Iterator[Shape]:

@@ -290,14 +290,14 @@ class Plan:
         >>> Plan(dp=4, sequence_parallel=False, offload=("optimizer",)).flags()
         ['--dp', '4', '--no-sequence-parallel', '--offload', 'optimizer']
         """
-        found: list[str] = []
+        flags: list[str] = []
         for name, value in self.said.items():
             flag, kind = flag_of(name), specs()[name].kind
             if isinstance(value, bool):
-                found.append(flag if value else flag.replace("--", "--no-", 1))
+                flags.append(flag if value else flag.replace("--", "--no-", 1))
             else:
-                found += [flag, kind.text(value)]
-        return found
+                flags += [flag, kind.text(value)]
+        return flags
 
     def __repr__(self) -> str:
         return f"Plan({', '.join(f'{name}={value!r}' for name, value in self.said.items())})"
@@ -385,9 +385,9 @@ class DecidedPlan(Mapping[str, Decision]):
 
     def to_dict(self) -> dict[str, Any]:
         """Field → value, as JSON knows it; the framework as text."""
-        found = {name: decision.value for name, decision in self._decisions.items()}
-        said = found["framework"]
-        return {**found, "framework": said if isinstance(said, str) else said.text}
+        values = {name: decision.value for name, decision in self._decisions.items()}
+        framework = values["framework"]
+        return {**values, "framework": framework if isinstance(framework, str) else framework.text}
 
     def origins(self) -> dict[str, Who]:
         """Field → whose word it is."""
@@ -414,14 +414,14 @@ def decide(plan: Plan, framework: Framework) -> DecidedPlan:
 
     What a model is does not follow from a framework that nobody named.
     """
-    found: dict[str, Decision] = {}
+    decisions: dict[str, Decision] = {}
     for name, spec in specs().items():
         value = getattr(plan, name)
         if value is not None:
-            found[name] = Decision(value=value, who="you")
+            decisions[name] = Decision(value=value, who="you")
         elif name in framework.defaults and (plan.framework is not None or spec.group != "model"):
             default = spec.kind.check(framework.defaults[name])
-            found[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
+            decisions[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
         else:
-            found[name] = Decision(value=spec.default, who="proteus")
-    return DecidedPlan(found, framework)
+            decisions[name] = Decision(value=spec.default, who="proteus")
+    return DecidedPlan(decisions, framework)

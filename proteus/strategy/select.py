@@ -56,18 +56,18 @@ def match_block(selector: str, block: Block) -> Match | None:
 def _match(selector: str, same: ById[Block]) -> Match | None:
     block = same.value
     parts = segments_of(selector)
-    own = block.name.split(".")
-    if any(want not in ("*", have) for want, have in zip(parts, own, strict=False)):
+    name_parts = block.name.split(".")
+    if any(want not in ("*", have) for want, have in zip(parts, name_parts, strict=False)):
         return None
-    rest = parts[len(own) :]
+    rest = parts[len(name_parts) :]
     copies: range | None = None
     if block.indexed and rest:
-        found = _RANGE.match(rest[0])
-        if not found and rest[0] != "*":
+        layer_range = _RANGE.match(rest[0])
+        if not layer_range and rest[0] != "*":
             return None
-        if found:
-            first = int(found.group(1)) - block.first
-            last = int(found.group(2) or found.group(1)) - block.first
+        if layer_range:
+            first = int(layer_range.group(1)) - block.first
+            last = int(layer_range.group(2) or layer_range.group(1)) - block.first
             copies = range(max(first, 0), min(last + 1, block.count))
             if not copies:
                 return None

@@ -93,11 +93,11 @@ class Field:
 
 
 def _fields() -> tuple[Field, ...]:
-    found = []
+    fields = []
     for group in GROUPS:
         for name, spec in specs().items():
             if spec.group == group:
-                found.append(
+                fields.append(
                     Field(
                         name=name,
                         label=LABELS.get(name, name.replace("_", " ")),
@@ -108,7 +108,7 @@ def _fields() -> tuple[Field, ...]:
                         plain_default=name in DEGREES and spec.default is not None,
                     )
                 )
-    return tuple(found)
+    return tuple(fields)
 
 
 #: in the order of the panel
@@ -164,11 +164,11 @@ def differences(before: StrategyTree, after: StrategyTree) -> list[str]:
     >>> differences(tree, tree.change(dp=4, tp=2))
     ['dp 2 → 4', 'tp 4 → 2']
     """
-    found = []
+    sentences = []
     by_hand = before.plan is None or after.plan is None
     for name in BY_NAME:
         was, now = shown(before, name), shown(after, name)
         changed = by_hand or name in FOLLOWING or said(before, name) != said(after, name)
         if was != now and changed:
-            found.append(f"{name.replace('_', ' ')} {was} → {now}")
-    return found
+            sentences.append(f"{name.replace('_', ' ')} {was} → {now}")
+    return sentences

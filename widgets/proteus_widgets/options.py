@@ -41,10 +41,10 @@ def _powers(limit: int) -> set[int]:
 
 
 def _degrees(candidates: Iterable[int], limit: int, current: int) -> list[int]:
-    found = sorted({c for c in candidates if 1 <= c <= limit} | {current})
-    if len(found) > MAX_DEGREES:
-        found = sorted(_powers(limit) | {current})
-    return found
+    degrees = sorted({c for c in candidates if 1 <= c <= limit} | {current})
+    if len(degrees) > MAX_DEGREES:
+        degrees = sorted(_powers(limit) | {current})
+    return degrees
 
 
 def candidates(field: Field, moment: Moment) -> list[Any]:
@@ -124,13 +124,13 @@ def possible(name: str, moment: Moment) -> tuple[Option, ...]:
     if name not in BY_NAME:
         raise StrategyError(unknown("field of a plan", name, BY_NAME))
     field = BY_NAME[name]
-    found = []
+    options = []
     values = candidates(field, moment)
     for value in [None, *values] if offers_default(field, moment) else values:
         reason, tree = _tried(field, value, moment)
         text = ("default" if value is None else field.text(value)) if tree is None else label(field, value, tree)
-        found.append(Option(value, text, reason))
-    return tuple(found)
+        options.append(Option(value, text, reason))
+    return tuple(options)
 
 
 def label(field: Field, value: Any, tree: StrategyTree) -> str:

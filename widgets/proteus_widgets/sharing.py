@@ -116,9 +116,11 @@ class Sharing:
         """
         spans = self.result.spans
         crosses = np.flatnonzero((spans.pattern >= 0) & (flows[np.maximum(spans.pattern, 0)] > 0))[::-1]
-        found = np.full(self.result.graph.tasks.num_tasks, -1, np.int64)
-        found[spans.task[crosses]] = spans.name_id[crosses].astype(np.int64) * len(SpanKind) + spans.kind[crosses]
-        return found
+        operation_of_task = np.full(self.result.graph.tasks.num_tasks, -1, np.int64)
+        operation_of_task[spans.task[crosses]] = (
+            spans.name_id[crosses].astype(np.int64) * len(SpanKind) + spans.kind[crosses]
+        )
+        return operation_of_task
 
     def _name(self, key: int) -> str:
         name, kind = divmod(key, len(SpanKind))

@@ -38,8 +38,8 @@ def coverage(spans: Spans, lane: int, makespan_s: float, pixels: int) -> tuple[n
     start, duration, kind = spans.start_s[first:last], spans.duration_s[first:last], spans.kind[first:last]
     filled = np.zeros((len(SpanKind), pixels))
     for one in np.unique(kind).tolist():
-        own = kind == one
-        begin, length = start[own], duration[own].astype(float)
+        is_kind = kind == one
+        begin, length = start[is_kind], duration[is_kind].astype(float)
         before = np.concatenate([[0.0], np.cumsum(length)])
         at = np.searchsorted(begin, edges, side="right")
         running = np.clip(edges - begin[at - 1], 0.0, length[at - 1])

@@ -78,7 +78,7 @@ def _ways(moment: Moment, name: str, value: Any) -> Iterator[dict[str, Any]]:
 def suggest(outcome: Outcome, run: Callable[[Moment], Outcome]) -> tuple[Suggestion, ...]:
     """The most useful changes, best first; :class:`proteus.errors.Stopped` of a run ends the search."""
     moment, present = outcome.moment, outcome.result
-    found = []
+    suggestions = []
     for changes, tree in neighbours(moment):
         try:
             result = run(replace(moment, tree=tree, notes=())).result
@@ -91,5 +91,5 @@ def suggest(outcome: Outcome, run: Callable[[Moment], Outcome]) -> tuple[Suggest
         if not rescues and (gain < MIN_GAIN or not result.fits):
             continue
         label = ", ".join(differences(moment.tree, tree))
-        found.append(Suggestion(label=label, changes=changes, gain=gain, fits=bool(result.fits)))
-    return tuple(sorted(found, key=lambda s: -s.gain)[:MOST])
+        suggestions.append(Suggestion(label=label, changes=changes, gain=gain, fits=bool(result.fits)))
+    return tuple(sorted(suggestions, key=lambda s: -s.gain)[:MOST])

@@ -57,13 +57,13 @@ def tile_bars(cluster: Cluster, shown: list[HostBox]) -> list[Edge]:
     for tile in shown:
         links = np.asarray(cluster.link_range(tile.host))
         kind = cluster.link_kind[links]
-        inside = next((found for kinds in INSIDE if len(found := links[np.isin(kind, kinds)])), links[:0])
-        for y, found, name in (
+        inside = next((tile_links for kinds in INSIDE if len(tile_links := links[np.isin(kind, kinds)])), links[:0])
+        for y, tile_links, name in (
             (tile.y, links[kind == LinkKind.NIC], "network"),
             (tile.y + tile.height, inside, "GPU to GPU"),
         ):
-            if len(found):
-                bars.append(_bar(cluster, found, (f"host {tile.host}", name), tile.x, tile.width, y))
+            if len(tile_links):
+                bars.append(_bar(cluster, tile_links, (f"host {tile.host}", name), tile.x, tile.width, y))
     return bars
 
 

@@ -75,10 +75,10 @@ def find_matrix(lines: list[str], warnings: list[str]) -> Matrix:
     if not headers:
         return _without_header(lines, warnings)
     for start in headers:
-        told: list[str] = []
-        matrix = _matrix_at(lines, start, told)
+        new_warnings: list[str] = []
+        matrix = _matrix_at(lines, start, new_warnings)
         if matrix.rows:
-            warnings += told
+            warnings += new_warnings
             return matrix
     raise TopologyError(f"line {headers[0] + 1}: a header of GPUs without any row; give the whole output")
 
@@ -168,7 +168,7 @@ def _rows(lines: list[str], first: int, matrix: Matrix, warnings: list[str]) -> 
                 rows[-1].tail += more[1]
                 rows[-1].fields = []
             continue
-        if any(row.label == other.label for other in rows):
+        if any(row.label == previous.label for previous in rows):
             warnings.append(f"line {i + 1}: a second row {row.label}; only the first is read")
             break
         row.is_last = i == last_text
