@@ -148,7 +148,7 @@ def _natural(block: Block, cuts: Mapping[str, Cut], handed: tuple[Layout, ...]) 
 def _across(
     names: tuple[str, ...], block: Block, layouts: tuple[Layout, ...], other_names: tuple[str, ...], other_block: Block
 ) -> tuple[Layout, ...]:
-    """Layouts of tensors handed over between blocks, in the dim names of the `other_block` block."""
+    """Layouts of tensors handed over between blocks, in the dim names of `other_block`."""
     return tuple(
         renamed(layout, block.tensors[name].dims, other_block.tensors[other_name].dims)
         for layout, name, other_name in zip(layouts, names, other_names, strict=True)
