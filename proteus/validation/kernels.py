@@ -1,4 +1,4 @@
-"""How far curves of kernels are from sources that they never saw; written by ``benchmarks/fit_ops.py``."""
+"""The error of kernel curves on sources left out of their fit; written by ``benchmarks/fit_ops.py``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from proteus.validation.report import percent
 DATA = Path(__file__).with_name("data")
 #: rows of the table by family and dtypes, and the error wanted
 ROWS = (
-    ("products, 16 bits", "gemm", ("half",), "12 %"),
-    ("products, 8 bits", "gemm", ("fp8",), "12 %"),
-    ("products, fp32 without tensor cores", "gemm", ("fp32",), "12 %"),
+    ("GEMMs, 16 bits", "gemm", ("half",), "12 %"),
+    ("GEMMs, 8 bits", "gemm", ("fp8",), "12 %"),
+    ("GEMMs, fp32 without tensor cores", "gemm", ("fp32",), "12 %"),
     ("attention", "attention", (), "15 %"),
     ("memory-bound", "memory", (), "15 %"),
     ("convolutions", "conv", (), "20 %"),
@@ -67,5 +67,5 @@ def tables() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]], list[tuple[s
 
 
 def notes() -> str:
-    """Why numbers are not reached."""
+    """Why targets are missed."""
     return (DATA / "kernels_notes.md").read_text(encoding="utf-8").strip()
