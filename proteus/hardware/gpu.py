@@ -137,7 +137,7 @@ class Gpu:
             return
         whole = what in ("memory_bytes", "nvlink_links", "num_sms")
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise InputError(f"GPU {self.name}: {what}={value!r} is no {'whole ' if whole else ''}number")
+            raise InputError(f"GPU {self.name}: {what}={value!r} is not a {'whole ' if whole else ''}number")
         if not (math.isfinite(value) and least <= value <= most):
             raise InputError(f"GPU {self.name}: {what}={value!r}; it must be from {least:g} to {most:g}")
 

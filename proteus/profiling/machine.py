@@ -31,7 +31,7 @@ class MeasuredMachine:
         Of the host's processor or GPU.
     device
         Sheet of one device: rates of a large product and of a copy where it
-        is no GPU of the catalogue.
+        is not a GPU of the catalogue.
     num_devices
         Processes that measured together.
     works

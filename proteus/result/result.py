@@ -100,7 +100,7 @@ class Result:
 
     @cached_property
     def step_time_band(self) -> Band:
-        """Where the measured step time would lie in four cases of five, and what is unsure of it.
+        """The range expected to hold 80 % of measured step times, and the main uncertainties.
 
         Where nobody named the framework, switches that matter are simulated
         both ways, which takes a few more simulations; see :attr:`kernel_band`.
@@ -363,7 +363,7 @@ class Result:
     def compare(self, other: Result) -> Comparison:
         """What changes from this result to `other`."""
         if not isinstance(other, Result):
-            raise InputError(f"compare: {other!r} is no result to compare with")
+            raise InputError(f"compare: {other!r} is not a result to compare with")
         from proteus.result.compare import compare
 
         return compare(self, other)

@@ -383,7 +383,7 @@ class StrategyTree:
         """
         with context(selector or "model" if isinstance(selector, str) else "selector"):
             if not isinstance(selector, str):
-                raise StrategyError(f"{selector!r} is no path; it is text such as 'layers.0-3.mlp'")
+                raise StrategyError(f"{selector!r} is not a path; it is text such as 'layers.0-3.mlp'")
             check_selector(selector, self.model)
             said = self._checked(selector, partition, memory, recompute, exchange, frozen)
             new = self.told(selector, said)
@@ -745,7 +745,7 @@ class StrategyTree:
     def diff(self, other: StrategyTree) -> list[str]:
         """One line for everything in which this tree differs from `other`."""
         if not isinstance(other, StrategyTree):
-            raise StrategyError(f"{other!r} is no strategy tree to compare with")
+            raise StrategyError(f"{other!r} is not a strategy tree to compare with")
         lines = []
         if self.model.lora != other.model.lora:
             lines.append(f"lora: {other.model.lora!r} → {self.model.lora!r}")

@@ -47,7 +47,7 @@ class Clocking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """A model of the zoo as the well-known benchmark scripts train it.
+    """A built-in model as the well-known benchmark scripts train it.
 
     Parameters
     ----------

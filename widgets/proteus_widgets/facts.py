@@ -91,16 +91,16 @@ def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool 
 
 
 def band_reasons(result: Result, band: Band | None = None) -> str:
-    """Where the measured step time would lie, and why it is not surer, in words.
+    """The band of the step time and its main uncertainties, in words.
 
     Parameters
     ----------
     band
-        None while what nobody decided is still being tried both ways.
+        None while undecided switches are still being simulated both ways.
     """
     if band is None:
-        return f"{result.kernel_band}; unsure of: {result.kernel_band.reasons}; what nobody decided is being tried"
-    return f"{band}; unsure of: {band.reasons}"
+        return f"{result.kernel_band}; main uncertainties: {result.kernel_band.reasons}; trying undecided switches"
+    return f"{band}; main uncertainties: {band.reasons}"
 
 
 def memory_verdict(result: Result) -> str:

@@ -119,7 +119,7 @@ def possible(name: str, moment: Moment) -> tuple[Option, ...]:
     Raises
     ------
     StrategyError
-        A name that is no field of the plan.
+        A name that is not a field of the plan.
     """
     if name not in BY_NAME:
         raise StrategyError(unknown("field of a plan", name, BY_NAME))

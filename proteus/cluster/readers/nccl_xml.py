@@ -234,5 +234,5 @@ class _Reader:
         if not told:
             return None
         if not re.fullmatch(r"[+-]?\d{1,9}", told):
-            raise TopologyError(f"line {element.line}: {key}={told!r} of <{element.tag}> is no whole number")
+            raise TopologyError(f"line {element.line}: {key}={told!r} of <{element.tag}> is not a whole number")
         return int(told)
