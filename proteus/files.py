@@ -1,4 +1,4 @@
-"""Files: reading them as if a stranger had written them, and writing them so that nobody ever finds half of one.
+"""Files: untrusted input is read safely, and output is written completely or not at all.
 
 :func:`read_yaml` and :func:`read_json` refuse what is too large, nested too
 deeply or says a thing twice before anything is made of it, in time that grows

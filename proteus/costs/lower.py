@@ -137,7 +137,7 @@ _CASTS = {"fp8": 1, "nvfp4": 3}
 
 
 #: Time of kernels that find and apply scales by column over that of elementwise ones: Llama 3 8B on 8 H100 makes 6,412
-#: tokens/s by GPU with scales by row and 7,186 with one by tensor (pytorch/torchtitan, commit 7a04053, January 2025).
+#: tokens/s per GPU with scales per row and 7,186 with one per tensor (pytorch/torchtitan, commit 7a04053, January 2025).
 COLUMN_COST = 2.5
 
 

@@ -79,7 +79,7 @@ def _check_keys(node: Any) -> None:
 class Section:
     """A mapping of a file whose values are asked for by name and kind; `where` leads every message.
 
-    Keys that nobody asked for are an error of :meth:`done`.
+    Unknown keys are an error of :meth:`done`.
     """
 
     def __init__(self, values: Any, where: str) -> None:

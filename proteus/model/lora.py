@@ -55,7 +55,7 @@ def with_lora(model: Model, lora: Lora) -> Model:
     known = {name for block in base.blocks if block.indexed for op in _products(block) for name in _names(op)}
     for target in lora.targets:
         if not any(_is_under(name, target) for name in known):
-            raise ModelError(f"{model.name}: {unknown('product for an adapter', target, known)}")
+            raise ModelError(f"{model.name}: {unknown('GEMM for an adapter', target, known)}")
     blocks = tuple(_adapted(block, lora) if block.indexed else block for block in base.blocks)
     found = replace(base, blocks=blocks, lora=lora, base=base)
     found.validate()

@@ -124,7 +124,7 @@ class Result:
 
     @property
     def model_flop(self) -> float:
-        """FLOP of one step by the usual convention: thrice the forward matmuls, full attention, no recomputation.
+        """FLOP of one step by the usual convention: 3 × forward FLOPs, full attention, no recomputation.
 
         Gradients by weights that are not trained do not count.
         """
@@ -267,7 +267,9 @@ class Result:
         device = self.peak_device if device is None else device
         played = {rank.device: number for number, rank in enumerate(self.graph.classes)}
         if device not in played:
-            raise InputError(f"device={device} was not played; it is like one of {', '.join(map(str, sorted(played)))}")
+            raise InputError(
+                f"device={device} was not simulated; it is equivalent to one of {', '.join(map(str, sorted(played)))}"
+            )
         number = played[device]
         return memory_by_node(self.graph, self.timeline, number)
 
@@ -286,7 +288,7 @@ class Result:
 
     @property
     def plan(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is: yours, the framework's or Proteus's.
+        """Every field of the plan with its value and who set it: you, the framework or Proteus.
 
         The attention kernel is the one that runs on the cluster's GPUs.
         """

@@ -79,8 +79,8 @@ def shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[s
     found = list(_shapes(model, cluster, global_batch, schedules))
     if not found:
         raise StrategyError(
-            f"no strategy spreads global_batch={global_batch} over {cluster.num_devices} devices; "
-            f"a global batch with more divisors, or a multiple of {cluster.num_devices}, would"
+            f"no strategy distributes global_batch={global_batch} over {cluster.num_devices} devices; "
+            f"use a global batch with more divisors, or a multiple of {cluster.num_devices}"
         )
     return found
 
@@ -90,7 +90,7 @@ def _shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[
     layers = max(block.count for block in model.blocks)
     experts = num_experts(model)
     largest = LARGEST_MICRO_BATCH if model.seq > 1 else LARGEST_SINGLE
-    # tensor parallelism talks after every product: outside a host it never pays
+    # tensor parallelism communicates after every GEMM, so it never pays off across hosts
     for tp in possible_tensor_degrees(model):
         if tp > per_host or devices % tp or per_host % tp:
             continue

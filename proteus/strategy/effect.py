@@ -2,7 +2,7 @@
 
 A config may say what an op cannot follow: a dim that it does not have, an axis
 that another dim takes first, memory of parameters where there are none.
-:func:`ineffective` finds what a node is told in vain, so that it can be
+:func:`ineffective` finds settings of a node that have no effect, so that it can be
 refused instead of standing there without effect.
 """
 

@@ -236,7 +236,7 @@ class StrategyTree:
 
     @property
     def decided(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is; of a tree built by hand what it shows."""
+        """Every field of the plan with its value and who set it; for a tree built by hand, what its nodes show."""
         if self._state.origin is not None:
             return self._state.origin.decided
         from proteus.strategy.by_hand import shown

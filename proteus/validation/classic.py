@@ -1,4 +1,4 @@
-"""Benchmarks of named models: images and BERT, data parallel, one batch by GPU."""
+"""Benchmarks of named models: images and BERT, data-parallel, one batch per GPU."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_best_is_the_tree_that_was_simulated() -> None:
     assert result.step_time_s == found.found[0].step_time_s
     assert result.fits
     assert found.num_left == found.num_shapes - 6
-    assert "left when the budget was used up" in str(found)
+    assert "not simulated (budget used up)" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["found"][0]["settings"]["dp"] == found.found[0].settings["dp"]
     assert "<table>" in found._repr_mimebundle_()["text/html"]
 

@@ -47,7 +47,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
             show=percent,
             more_is_better=True,
             absolute=True,
-            tip="model FLOP utilisation: useful FLOPs by peak FLOPs",
+            tip="model FLOP utilisation: model FLOP per second over peak",
         ),
         Metric(label="Peak memory", read=lambda r: r.peak_memory_bytes, show=format_bytes, more_is_better=False),
         Metric(
@@ -56,7 +56,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
             show=percent,
             more_is_better=False,
             absolute=True,
-            tip="share of the step in which devices wait for the pipeline",
+            tip="share of the step that devices idle because of the pipeline",
         ),
     ]
     if price_per_hour > 0 and tokens:
