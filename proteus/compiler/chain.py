@@ -178,7 +178,7 @@ def framework_chain(tree: StrategyTree, framework: Framework, precision: Precisi
 
 
 def gathered_bytes(framework: Framework, precision: Precision) -> float | None:
-    """Bytes of an element that is gathered for a quantised product; None where it is gathered before.
+    """Bytes of an element that is gathered for a quantised GEMM; None where it is gathered before.
 
     Scales by row are found after it (torchao's float8_tensor_parallel.py has one for the whole tensor).
 

@@ -280,7 +280,7 @@ class Emitter:
     def _share_beside(self, plan: RankPlan, comm_class: CommClass) -> float:
         """Part of its own time that a communication costs which runs beside another micro-batch.
 
-        It stands for that by which the products beside it take longer.
+        It stands for that by which the GEMMs beside it take longer.
         """
         slow, _ = slowdowns(self.cluster.gpu())
         unpaired = plan.first_forwards

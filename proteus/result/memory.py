@@ -137,7 +137,7 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
 
 
 def workspace_bytes(gpu: Gpu, *, has_engine: bool) -> float:
-    """Scratch buffers of the libraries of products; torch allocates them, so they count as tensors.
+    """Scratch buffers of the libraries of GEMMs; torch allocates them, so they count as tensors.
 
     >>> from proteus.hardware import load
     >>> workspace_bytes(load("h100"), has_engine=True) / MiB
