@@ -1,4 +1,4 @@
-"""Which fitted curve describes a GPU, and which stands in where none does.
+"""Which fitted curve describes a GPU, and which one replaces it if there is none.
 
 The curves are those of the GPU's chip (``proteus/hardware/chips``).  A missing
 curve is looked up at another dtype of the chip, then at the chip's fallbacks;

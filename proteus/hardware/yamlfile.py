@@ -25,7 +25,7 @@ def load_trusted(text: str) -> Any:
 
 
 def load_untrusted(text: str) -> Any:
-    """The values of somebody's file.
+    """The values of a user's file.
 
     Raises
     ------

@@ -445,7 +445,7 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """16 letters and digits that stand for the content, the same in every process; computed once."""
+        """16 letters and digits that identify the content, the same in every process; computed once."""
         if self._digest is None:
             object.__setattr__(self, "_digest", digest(self.name, self.seq, self.lora, self.blocks))
         assert self._digest is not None

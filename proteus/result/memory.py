@@ -98,7 +98,7 @@ Shares = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 def memory_over_time(graph: ExecutionGraph, timeline: Timeline) -> dict[int, MemorySteps]:
-    """The memory of every device that was played."""
+    """The memory of every simulated device."""
     shares = [_shares(graph, plan) for plan in graph.plans]
     return {rank.device: memory_steps(graph, timeline, n, shares[rank.plan]) for n, rank in enumerate(graph.classes)}
 

@@ -158,12 +158,12 @@ class Result:
 
     @cached_property
     def spans(self) -> Spans:
-        """Spans of the devices that were played, sorted by (lane, start)."""
+        """Spans of the simulated devices, sorted by (lane, start)."""
         return spans_of(self.graph, self.timeline)
 
     @cached_property
     def devices(self) -> tuple[DeviceTimes, ...]:
-        """Busy, exposed, waiting and bubble of every device that was played."""
+        """Busy, exposed, waiting and bubble of every simulated device."""
         return device_times(self.graph, self.timeline, self.windows, self._uses[1])
 
     @property
@@ -234,7 +234,7 @@ class Result:
 
     @cached_property
     def memory_over_time(self) -> dict[int, MemorySteps]:
-        """Live bytes of every device that was played."""
+        """Live bytes of every simulated device."""
         return memory_over_time(self.graph, self.timeline)
 
     @property

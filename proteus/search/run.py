@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Named = str | Framework | None
 #: schedules looked at unless others are named: the usual ones
 USUAL_SCHEDULES = ("1f1b", "interleaved")
-#: simulations of a search unless told otherwise
+#: simulations of a search by default
 USUAL_BUDGET = 256
 #: shapes that a worker is sent at once: they share compiled blocks
 _BATCH = 4

@@ -35,7 +35,7 @@ VIRTUAL_STAGES = (2, 3, 4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Degrees, micro-batch and schedule of a strategy, in the words of ``parallelize``."""
+    """Degrees, micro-batch and schedule of a strategy, in terms of ``parallelize``."""
 
     dp: int
     tp: int

@@ -70,7 +70,7 @@ def _frozen(op: Op, has_parameters: bool, config: NodeConfig) -> object:
 
 
 def ineffective(before: StrategyTree, after: StrategyTree, selector: str, said: NodeConfig) -> Iterator[str]:
-    """The words of `said` that no op below `selector` heeds, or that change what ops are told and not what they do."""
+    """Settings of `said` that no op below `selector` uses, or that do not change what any op does."""
     for word, without in _left_out(said):
         told, other = told_of(word), before.told(selector, without)
         if not any(heeds(word, block, op, said) for block, op in _below(after, selector)):
@@ -124,7 +124,7 @@ def _axis_in_vain(tree: StrategyTree, selector: str, word: str, said: NodeConfig
 
 
 def _left_out(said: NodeConfig) -> Iterator[tuple[str, NodeConfig]]:
-    """(word, the config without it) for every word of a config."""
+    """(setting, the config without it) for every setting of a config."""
     for dim in said.partition or {}:
         rest = {d: axes for d, axes in (said.partition or {}).items() if d != dim}
         yield f"partition.{dim}", replace(said, partition=rest or None)
@@ -137,7 +137,7 @@ def _left_out(said: NodeConfig) -> Iterator[tuple[str, NodeConfig]]:
 
 
 def told_of(word: str) -> Callable[[Block, Op, NodeConfig], Any]:
-    """What an op is told in one word."""
+    """What an op gets from one setting."""
     name, _, key = word.partition(".")
 
     def told(block: Block, op: Op, config: NodeConfig) -> Any:

@@ -368,7 +368,7 @@ class DecidedPlan(Mapping[str, Decision]):
         return self._decisions[name].value
 
     def with_values(self, who: Who | None = None, **values: Any) -> DecidedPlan:
-        """The same with values that followed from others; whose word they are stays, unless it is nobody's yet."""
+        """The same with derived values; who set a field stays, unless nobody has set it."""
         changed = {
             name: replace(old, value=value, who=old.who if who is None or old.value is not None else who)
             for name, value in values.items()
@@ -405,7 +405,7 @@ def _shown(value: Any) -> str:
 def decide(plan: Plan, framework: Framework) -> DecidedPlan:
     """Every field of `plan`: the user's value, else the framework's default, else Proteus's.
 
-    What a model is does not follow from a framework that nobody named.
+    A framework that nobody named does not change the model.
     """
     found: dict[str, Decision] = {}
     for name, spec in specs().items():

@@ -69,7 +69,7 @@ ALTERNATE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a plan stands for on one model.
+    """A plan applied to one model.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def framework_of(plan: Plan) -> Framework:
 
 
 def _pipeline(model: Model, decided: DecidedPlan, pp: int) -> tuple[str, int]:
-    """(schedule, virtual stages), each of which may ask for the other."""
+    """(schedule, virtual stages); either one can imply the other."""
     schedule, virtual = str(decided.value("schedule")), decided.value("virtual_stages")
     if pp == 1 and decided["virtual_stages"].who != "you":
         virtual = None

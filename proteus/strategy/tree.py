@@ -122,7 +122,7 @@ _PLAN_NAME = {"name": "schedule"}
 
 
 def _merged(edits: Edits, selector: str, said: NodeConfig) -> Edits:
-    """`edits` with `said` on top of what the node was told since it was last made to say nothing."""
+    """`edits` with `said` merged into the edits of the node since it was last cleared."""
     at = max((n for n, (path, _) in enumerate(edits) if path == selector), default=-1)
     before = edits[at][1] if at >= 0 else None
     if before is None:
@@ -137,7 +137,7 @@ def _axes(value: object) -> tuple[str, ...]:
     return tuple(axes)
 
 
-#: (selector, what it was told) in order; None where the node was made to say nothing
+#: (selector, config) in order; None where the node was cleared
 Edits = tuple[tuple[str, NodeConfig | None], ...]
 
 
@@ -392,7 +392,7 @@ class StrategyTree:
         return new
 
     def edit(self, selector: str, **said: Any) -> StrategyTree:
-        """As :meth:`set`, but what changes nothing for now stays, and is told by :attr:`notes`."""
+        """As :meth:`set`, but settings without effect are kept and listed in :attr:`notes`."""
         with context(selector or "model"):
             check_selector(selector, self.model)
             names = ("partition", "memory", "recompute", "exchange", "frozen")

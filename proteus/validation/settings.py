@@ -1,4 +1,4 @@
-"""What a published run states beside its columns: ``field=value; field=value`` in the words of the public API.
+"""What a published run states besides its columns: ``field=value; field=value`` in terms of the public API.
 
 A field is one of the plan, of the framework, of the hosts or a dim of the
 model, and its value is written as the flag of that name takes it::

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proteus.result.result import Result
 
 OWNERS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY)
-MOST_DEVICES = 64  # more rows than this cannot be told apart
+MOST_DEVICES = 64  # more rows than this cannot be distinguished
 LEGEND_COLUMNS = 4  # a chart may be as narrow as 440 pixels
 MS = 1e3
 TERA = 1e12

@@ -261,7 +261,7 @@ class Session(t.HasTraits):
         return self._running[0]
 
     def _submit(self, pool: str, work: Callable[[], None]) -> None:
-        """Have a thread of its own do the changes, and another one seek advice."""
+        """Run changes in one thread and suggestions in another."""
         if pool not in self._pools:
             self._pools[pool] = ThreadPoolExecutor(1, thread_name_prefix=f"proteus-{pool}")
         self._pools[pool].submit(work)
