@@ -114,7 +114,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> str:
-    """The version, read from the package's metadata when somebody asks for it: that takes longer than this import."""
+    """The version, read from the package's metadata on first use, because reading takes longer than this import."""
     if name != "__version__":
         raise AttributeError(f"module 'proteus' has no attribute {name!r}")
     from importlib.metadata import PackageNotFoundError, version

@@ -228,7 +228,7 @@ class Names:
             if known is not None and name not in known:
                 raise ValueError(unknown(self.what, name, known))
             if names.count(name) > 1:
-                raise ValueError(f"{self.rule}; {name!r} stands there twice")
+                raise ValueError(f"{self.rule}; {name!r} is given twice")
         return names
 
     def parse(self, text: str) -> tuple[str, ...]:

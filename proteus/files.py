@@ -1,4 +1,4 @@
-"""Files: reading them as if a stranger had written them, and writing them so that nobody ever finds half of one.
+"""Files: untrusted input is read safely, and output is written completely or not at all.
 
 :func:`read_yaml` and :func:`read_json` refuse what is too large, nested too
 deeply or says a thing twice before anything is made of it, in time that grows
@@ -20,7 +20,7 @@ from typing import Any
 
 from proteus.errors import InputError
 
-#: bytes; a strategy tree of the largest model of the zoo takes 20 kB
+#: bytes; a strategy tree of the largest built-in model takes 20 kB
 MAX_BYTES = 1_000_000
 #: mappings and lists inside each other; the files that Proteus writes have at most 6
 MAX_DEPTH = 32
@@ -90,7 +90,7 @@ def read_yaml(
     >>> read_yaml("a: 1\\na: 2", source="mine.yaml")
     Traceback (most recent call last):
     ...
-    proteus.errors.InputError: mine.yaml, line 2: a stands there twice; keep one
+    proteus.errors.InputError: mine.yaml, line 2: a is given twice; keep one
     """
     from proteus.yaml_nodes import read_document  # here, so that `import proteus` stays quick
 
@@ -108,7 +108,7 @@ def read_json(
     Raises
     ------
     InputError
-        With file and line: what is no JSON, breaks a limit, or says the same
+        With file and line: what is not JSON, breaks a limit, or says the same
         field twice.
 
     Examples
@@ -127,11 +127,11 @@ def read_json(
     try:
         return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, text, source)), text
     except json.JSONDecodeError as error:
-        raise InputError(f"{source}, line {error.lineno}: is no JSON: {error.msg} at column {error.colno}") from None
+        raise InputError(f"{source}, line {error.lineno}: is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:  # a whole number of thousands of digits
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{source}: is no JSON that can be read: {error}") from None
+        raise InputError(f"{source}: is not JSON that can be read: {error}") from None
 
 
 def _once(pairs: list[tuple[str, Any]], text: str, source: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _once(pairs: list[tuple[str, Any]], text: str, source: str) -> dict[str, Any
         twice = next(name for name in names if names.count(name) > 1)
         written = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(twice))}\s*:", text)]
         line = f", line {1 + text.count(chr(10), 0, written[-1])}" if written else ""
-        raise InputError(f"{source}{line}: {twice} stands there twice; keep one")
+        raise InputError(f"{source}{line}: {twice} is given twice; keep one")
     return values
 
 

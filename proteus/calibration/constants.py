@@ -119,7 +119,7 @@ def _calibration(constants: Constants) -> Calibration:
 
 @takes(InputError, cluster=A(Cluster), runs=Each(MeasuredRun()))
 def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> Constants:
-    """The constants that `runs` ask for.
+    """The constants fitted to `runs`.
 
     Parameters
     ----------

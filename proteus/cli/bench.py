@@ -96,7 +96,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "bench",
-        help="compile and simulate times of the named cases",
+        help="time compilation and simulation of named cases",
         description=f"Median of {REPEATS} warm runs of each case.",
         allow_abbrev=False,
     )

@@ -22,10 +22,10 @@ def load_model(options: argparse.Namespace) -> Model:
     import proteus as pt
 
     if options.model is None:
-        raise InputError("--model is missing: a model of the zoo or a Hugging Face config.json")
+        raise InputError("--model is missing: a built-in model or a Hugging Face config.json")
     if names_a_file(options.model):
         if options.dims:
-            raise InputError(f"--set is for models of the zoo; change the sizes in {options.model}")
+            raise InputError(f"--set is for built-in models; change the sizes in {options.model}")
         return pt.from_hf(options.model, seq=options.seq)
     dims = options.dims or {}
     if options.seq is not None and "seq" in dims:

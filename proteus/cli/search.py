@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
     inputs.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
     add_cluster_flag(inputs)
     add_cluster_flags(inputs)
-    inputs.add_argument("--global-batch", required=True, type=positive, metavar="N", help="samples of one step")
+    inputs.add_argument("--global-batch", required=True, type=positive, metavar="N", help="samples per step")
     group = parser.add_argument_group("search")
     group.add_argument("--top", type=positive, default=10, metavar="N", help="how many to print (default 10)")
     group.add_argument(
@@ -38,9 +38,9 @@ def add_to(commands: Any) -> None:
     group.add_argument("--precision", default="bf16", metavar="NAME", help="compute precision (default bf16)")
     group.add_argument("--framework", metavar="NAME[@VERSION]|FILE", help="training framework (default megatron-core)")
     group.add_argument(
-        "--budget", type=positive, default=None, metavar="N", help="most shapes to simulate (default 256)"
+        "--budget", type=positive, default=None, metavar="N", help="maximum number of shapes to simulate (default 256)"
     )
-    group.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
+    group.add_argument("--workers", type=positive, metavar="N", help="processes (default: one per core)")
     group.add_argument("--dask", metavar="ADDRESS", help="search on the Dask cluster of this scheduler instead")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(run=run)

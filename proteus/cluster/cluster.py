@@ -363,7 +363,7 @@ class Cluster:
     if TYPE_CHECKING:
         # ``proteus/__init__.py`` gives it to the class: fitting needs the simulator, which needs clusters.
         def calibrate(self, runs: Sequence[tuple[Any, float]]) -> Cluster:
-            """The same cluster with the constants that measured runs ask for; see :mod:`proteus.calibration`."""
+            """The same cluster with constants fitted to measured runs; see :mod:`proteus.calibration`."""
 
     @classmethod
     @takes(TopologyError, parts=Each(A(object, "clusters"), minimum=1), name=Text())

@@ -71,7 +71,7 @@ def _from_host(host: Host) -> dict[str, Any]:
 
 
 def _keyword(host: Host, a: int, b: int) -> str:
-    """How GPU a reaches GPU b, in the words of ``nvidia-smi topo -m``."""
+    """How GPU a reaches GPU b, in terms of ``nvidia-smi topo -m``."""
     path = [host.links[i] for i in host_routes(host).between[a, b] if i >= 0]
     kinds = [link.kind for link in path]
     gpu = host.gpus[a]

@@ -83,7 +83,7 @@ def build_block(
     element_bytes
         Bytes of an element of the run's precision [bytes].
     gathered_bytes
-        The same of what is gathered for quantised products; None is no less.
+        The same of what is gathered for quantised GEMMs; None is no less.
     regathers
         What was gathered for an op is dropped after it and gathered again for
         its gradient; else the whole is kept.
@@ -106,7 +106,7 @@ class _Builder:
     mesh: Mesh
     sizes: Mapping[str, int]
     element_bytes: float
-    wire_share: float  # of an element that is gathered for a quantised product
+    wire_share: float  # of an element that is gathered for a quantised GEMM
     regathers: bool
     stops_early: bool
     cost: StepCost | None

@@ -61,7 +61,7 @@ class Chunk:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for chunks that run the same; programs are made once and told apart by the object."""
+        """Equal for chunks that run the same; programs are made once and distinguished by the object."""
         links = tuple((id(k.program), k.run.path, k.run.key, k.copy, k.count) for k in self.links)
         return self.index, self.first_device, self.mesh, links
 
@@ -183,7 +183,7 @@ def framework_chain(tree: StrategyTree, framework: Framework, precision: Precisi
 
 
 def gathered_bytes(framework: Framework, precision: Precision) -> float | None:
-    """Bytes of an element that is gathered for a quantised product; None where it is gathered before.
+    """Bytes of an element that is gathered for a quantised GEMM; None where it is gathered before.
 
     Scales by row are found after it (torchao's float8_tensor_parallel.py has one for the whole tensor).
 
@@ -216,7 +216,7 @@ def chain(
     for number, part in enumerate(parts):
         after = parts[number + 1] if number + 1 < len(parts) else None
         mesh = tree.stages[part.chunk].mesh
-        if after is None:  # the loss stays as it is: nobody but a log reads its sum
+        if after is None:  # the loss stays as it is: only a log reads its sum
             handed = part.natural
         elif tree.stages[after.chunk].mesh == mesh:
             handed = _across(
@@ -262,7 +262,7 @@ def chain(
 
 
 def _first_apart(pieces: list[tuple[int, tuple[Layout, ...]]]) -> list[tuple[int, tuple[Layout, ...]]]:
-    """Copies of which the first is a piece of its own: nobody wants the gradient of its input."""
+    """Copies, the first of which is separate: the gradient of its input is not needed."""
     (count, outputs), *rest = pieces
     return [(1, outputs), (count - 1, outputs), *rest] if count > 1 else pieces
 

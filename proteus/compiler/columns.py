@@ -1,4 +1,4 @@
-"""Task columns: what every step of a played rank costs, and the sends behind the steps."""
+"""Task columns: what every step of a simulated rank costs, and the sends behind the steps."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class CopyPlanner:
         )
 
     def _exposed(self, program: BlockProgram, move: Move) -> float:
-        """Part of a collective that the product it feeds, or that feeds it, cannot hide."""
+        """Part of a collective that the GEMM it feeds, or that feeds it, cannot hide."""
         overlaps = self.framework.overlaps_tensor
         if overlaps == "none" or (overlaps != "all" and move.phase is not ProgramPhase.FORWARD):
             return 1.0

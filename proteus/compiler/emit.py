@@ -255,7 +255,7 @@ class Emitter:
     def _steps(
         self, rank: PlayedRank, number: int, segments: SegmentTable, folding: Folding, patterns: PatternTable
     ) -> StepColumns:
-        """What the steps of a played rank cost."""
+        """What the steps of a simulated rank cost."""
         plan = self.plans[rank.plan]
         table = RowTable(
             plan,
@@ -278,9 +278,9 @@ class Emitter:
         return table.steps(plan)
 
     def _share_beside(self, plan: RankPlan, comm_class: CommClass) -> float:
-        """Part of its own time that a communication costs which runs beside another micro-batch.
+        """Share of its own time that a communication costs if it overlaps another micro-batch.
 
-        It stands for that by which the products beside it take longer.
+        It represents the slow-down of the GEMMs that it overlaps.
         """
         slow, _ = slowdowns(self.cluster.gpu())
         unpaired = plan.first_forwards

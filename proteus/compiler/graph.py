@@ -23,7 +23,7 @@ from proteus.strategy.tree import StrategyTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankClass:
-    """Ranks with the same program and surroundings, played once.
+    """Ranks with the same program and surroundings, simulated once.
 
     Parameters
     ----------

@@ -140,8 +140,8 @@ class PhaseParts:
     offloaded: float = 0.0
 
 
-#: (kept, transient) bytes per score of a softmax in operators, beside its result: the product, scaled and masked, in
-#: half precision; torch.softmax(scores.float()).to(half) keeps its fp32 result for the gradient, and the product is
+#: (kept, transient) bytes per score of a softmax in operators, beside its result: the GEMM, scaled and masked, in
+#: half precision; torch.softmax(scores.float()).to(half) keeps its fp32 result for the gradient, and the GEMM is
 #: there in half and single precision
 _OPERATOR_SOFTMAX = {"unfused": (0.0, 4.0), "unfused_fp32": (4.0, 6.0)}
 #: (kept, transient) bytes per logit of a loss, beside one that keeps its softmax in fp32: the copy of the logits in

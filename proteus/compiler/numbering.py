@@ -1,4 +1,4 @@
-"""Which task of the engine every step of every played rank is.
+"""Which task of the engine every step of every simulated rank is.
 
 A collective is one task for all that take part in it: it belongs to the first
 of the classes that have it, the others refer to it.

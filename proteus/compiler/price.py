@@ -111,7 +111,7 @@ class Pricer:
         return self.total(kernels)
 
     def unpacked(self, program: BlockProgram, compute: Compute, coordinate: tuple[int, ...]) -> tuple[Work, ...]:
-        """Weights in 4 bits read and written in the activations' precision, before a product that needs them."""
+        """Weights in 4 bits read and written in the activations' precision, before a GEMM that needs them."""
         values = {p.value for p in program.parameters if p.is_quantised and p.value in compute.inputs}
         numel = sum(local_numel(program, value, coordinate) for value in values)
         moved = numel * (NF4_BYTES + self.precision.activation_bytes)

@@ -1,6 +1,6 @@
 """First pass: from the configs of a few nodes to the cut of every op.
 
-Top-down, an op takes what its nearest ancestor says.  What nobody said flows
+Top-down, an op takes what its nearest ancestor says.  What is not set flows
 along the data: on an axis that no config speaks of, an op takes the cut with
 which its input arrives, as long as it can work on chunks of that dim.
 """

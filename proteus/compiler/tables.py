@@ -77,7 +77,7 @@ class CommRow:
     """A collective on every group of `axes` of a mesh.
 
     `members` are the groups where they are no axis of a mesh (tied embeddings
-    join ranks of two chunks).  `exposed` is the part that the product it
+    join ranks of two chunks).  `exposed` is the part that the GEMM it
     feeds, or that feeds it, cannot hide; one that is `beside` runs while
     another micro-batch computes, and costs what it slows that by.
     """

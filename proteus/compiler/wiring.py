@@ -1,4 +1,4 @@
-"""What waits for what, and what shares a stream: the plans of the played ranks joined by their sends."""
+"""What waits for what, and what shares a stream: the plans of the simulated ranks joined by their sends."""
 
 from __future__ import annotations
 

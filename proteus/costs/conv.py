@@ -1,6 +1,6 @@
 """Seconds of a convolution: the fastest of the algorithms that libraries have for it.
 
-As a matrix product of patches::
+As a GEMM of patches::
 
     direction   rows m            columns n         depth k
     forward     c_out / groups    batch x out h w   c_in / groups x kh x kw
@@ -8,9 +8,9 @@ As a matrix product of patches::
     weight grad c_out / groups    c_in x kh x kw    batch x out h w
 
 Where fp32 has no tensor cores, kernels of stride 1 also go through Winograd's
-transform (Lavin and Gray, arXiv 1509.09308), which needs fewer products: in
+transform (Lavin and Gray, arXiv 1509.09308), which needs fewer multiplications: in
 one kernel with F(2x2, 3x3), 2.25 times fewer; or in four, F(4x4, kxk) in
-memory, as one batched product over the points of a tile::
+memory, as one batched GEMM over the points of a tile::
 
     input, weights --transform--> (4 + k - 1)**2 products --transform--> output
 
@@ -43,7 +43,7 @@ STRIDED_TILE = 128.0
 #: output points of a Winograd tile per dim: in one kernel, and through memory
 FUSED_TILE, WINOGRAD_TILE = 2.0, 4.0
 #: Winograd tiles of a patch, down and across; its 32 tiles of 32 channels, 16 products each, are the work of one
-#: 128 x 128 tile of a plain product
+#: 128 x 128 tile of a plain GEMM
 PATCH, PATCH_TILES, FUSED_TILES = (4.0, 8.0), 32.0, ((128, 128),)
 #: the widest kernel that libraries transform
 WIDEST_WINOGRAD = 5.0
@@ -113,7 +113,7 @@ def conv_time_s(
     direction
         0 forward, 1 input gradient, 2 weight gradient.
     tensor_cores
-        1 where the products run on them.
+        1 where the GEMMs run on them.
     memory_Bps
         What elementwise kernels reach on this GPU.
 

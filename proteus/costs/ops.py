@@ -110,8 +110,8 @@ class Calibration:
 GEMM_MAX_SPLIT = 32.0
 #: SMs of a GPU whose sheet does not say: those of an A100
 DEFAULT_NUM_SMS = 108
-#: Products in NVFP4 over those in MXFP8, operands quantised before: on B300, whose sheet says 3.1 times, cuBLAS makes
-#: the four products of a layer (hidden 4096, 15,872 tokens) and their gradients 1.90 and, in an older release, 1.95
+#: GEMMs in NVFP4 over those in MXFP8, operands quantised before: on B300, whose sheet says 3.1 times, cuBLAS makes
+#: the four GEMMs of a layer (hidden 4096, 15,872 tokens) and their gradients 1.90 and, in an older release, 1.95
 #: times as fast (TransformerEngine docs/examples/gemm_profiling, per-layer totals 7.161 / 3.764 and 7.324 / 3.754 ms).
 NVFP4_OVER_FP8 = 1.92
 #: relative error of a time measured on the machine itself: run-to-run spread
@@ -179,7 +179,7 @@ class OpCosts:
         return factor
 
     def peak(self, dtype: str) -> float:
-        """Dense peak at which products of `dtype` run on this GPU [FLOP/s]."""
+        """Dense peak at which GEMMs of `dtype` run on this GPU [FLOP/s]."""
         return self._peak(dtype)
 
     def _peak(self, dtype: str) -> float:
@@ -224,7 +224,7 @@ class OpCosts:
     def _attention(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("attention", work.variant or "flash2")
         eff, *rest = curve.params
-        # softmax holds attention below the power at which products lower the clock
+        # softmax holds attention below the power at which GEMMs lower the clock
         eff *= min(1.0, self._power(curve)) * self._borrowed_factor(curve)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
@@ -242,7 +242,7 @@ class OpCosts:
         memory_Bps = self.gpu.memory_Bps * stream_eff
         args: list[float] = [*work.shape, tensor_cores, size, peak, memory_Bps, self._sms, eff, *rest]
         time_s = conv_time_s(*args)
-        return curve, max(time_s, work.flop / peak) if tensor_cores else time_s  # Winograd saves products
+        return curve, max(time_s, work.flop / peak) if tensor_cores else time_s  # Winograd saves FLOP
 
     def _memory(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("memory", "stream")
@@ -259,8 +259,8 @@ _RUNS_AS = {
     "bf16": ("fp16", "fp32"),  # Volta and Pascal: no bf16 units
     "fp16": ("bf16", "fp32"),
     "tf32": ("fp32",),  # before Ampere TF32 is plain fp32
-    "fp8": ("bf16", "fp16", "fp32"),  # weights are stored in fp8, products run in half precision
-    "fp8-rowwise": ("fp8", "bf16", "fp16", "fp32"),  # a precision whose products are those of fp8
+    "fp8": ("bf16", "fp16", "fp32"),  # weights are stored in fp8, GEMMs run in half precision
+    "fp8-rowwise": ("fp8", "bf16", "fp16", "fp32"),  # a precision whose GEMMs are those of fp8
     "nvfp4": ("bf16", "fp16", "fp32"),  # the same
     "fp32": ("tf32",),
 }

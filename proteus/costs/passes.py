@@ -58,7 +58,7 @@ def stream(moved_bytes: float, access: Access = Access.STREAM, *, kernels: int =
 
 
 def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
-    """The kernels of an op that has no products."""
+    """The kernels of an op that has no GEMMs."""
     size = float(precision.activation_bytes)
     weight_like = {OpKind.EMBEDDING, OpKind.EMBEDDING_BAG, OpKind.POSITION}
     if phase is Phase.WEIGHT_GRAD and op.kind not in weight_like:

@@ -1,4 +1,4 @@
-"""What predictions turned out to be off by: kernels, the host and whole steps.
+"""The error seen in predictions: kernels, the host and whole steps.
 
 ``data/residuals.json`` holds the numbers, written by ``benchmarks/fit_residuals.py``
 from measurements that took no part in the fits.  All are standard deviations

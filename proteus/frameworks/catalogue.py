@@ -66,7 +66,7 @@ def _load(text: str) -> Framework:
             if not equals:
                 raise InputError(f"{change!r} changes nothing; write field=value")
             if field in facts or field in fields:
-                raise InputError(f"{field} stands there twice; keep one")
+                raise InputError(f"{field} is given twice; keep one")
             if field in FACTS:
                 facts[field] = FACTS[field].parse(field, value)
             elif field in KINDS:

@@ -1,4 +1,4 @@
-"""A framework as a value: what it fuses, what it waits for, what it keeps, and what it does unless told otherwise."""
+"""A framework as a value: its kernels, runtime, memory, host times and defaults."""
 
 from __future__ import annotations
 

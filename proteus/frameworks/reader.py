@@ -170,7 +170,7 @@ class _Reader:
                 at = (*path, str(key.value))
                 if at in self.lines:
                     raise InputError(
-                        f"{self.name}, line {key.start_mark.line + 1}: {'.'.join(at)} stands there twice; keep one"
+                        f"{self.name}, line {key.start_mark.line + 1}: {'.'.join(at)} is given twice; keep one"
                     )
                 self.lines[at] = key.start_mark.line + 1
                 self._note_lines(value, at)

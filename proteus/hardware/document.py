@@ -162,7 +162,7 @@ _KEYS = {
 
 def _board(name: str, row: Section) -> Board:
     if not _NAME.fullmatch(name):
-        raise InputError(f"{row.where}: {name!r} is no name of a GPU; letters, digits, blanks and ._+()- make one")
+        raise InputError(f"{row.where}: {name!r} is not a name of a GPU; letters, digits, blanks and ._+()- make one")
     sheet: dict[str, Any] = {}
     if "memory_MiB" in row:
         sheet["memory_bytes"] = int(row.number("memory_MiB", minimum=1.0, maximum=1e8) * MiB)
@@ -208,7 +208,7 @@ def _name(section: Section, key: str) -> str:
     name = section.text(key)
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{section.where}: {key}: {name[:60]!r} is no name; letters, digits, blanks and ._+()- make one"
+            f"{section.where}: {key}: {name[:60]!r} is not a name; letters, digits, blanks and ._+()- make one"
         )
     return name
 
@@ -237,7 +237,7 @@ def _nvlink(section: Section) -> str | None:
         return None
     family = section.text("nvlink")
     if not _NVLINK.fullmatch(family):
-        raise InputError(f"{section.where}: nvlink: {family!r} is no family of links; write for example nvlink4")
+        raise InputError(f"{section.where}: nvlink: {family!r} is not a family of links; write for example nvlink4")
     return family
 
 

@@ -137,7 +137,7 @@ class Gpu:
             return
         whole = field_name in ("memory_bytes", "nvlink_links", "num_sms")
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise InputError(f"GPU {self.name}: {field_name}={value!r} is no {'whole ' if whole else ''}number")
+            raise InputError(f"GPU {self.name}: {field_name}={value!r} is not a {'whole ' if whole else ''}number")
         if not (math.isfinite(value) and minimum <= value <= maximum):
             raise InputError(f"GPU {self.name}: {field_name}={value!r}; it must be from {minimum:g} to {maximum:g}")
 

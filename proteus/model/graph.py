@@ -30,7 +30,7 @@ Order of operands
 ``ATTENTION``
     ``form="gqa"``: inputs ``(q, kv)``, ``two`` being key and value;
     ``form="mla"``: inputs ``(q_nope, q_rope, k_nope, k_rope, v)``, the
-    scores being the sum of both products, ``k_rope`` shared by all heads.
+    scores being the sum of both GEMMs, ``k_rope`` shared by all heads.
     Queries run along ``seq``; keys and values are read along ``kv_seq``,
     a dim of its own, so that cutting ``seq`` cuts the rows only.
 ``ADD``, ``DROPOUT``, ``ACTIVATION``
@@ -235,7 +235,7 @@ class Op:
                 return 0.0
 
     def products(self) -> tuple[tuple[str, ...], ...]:
-        """The dims of each matrix product of a ``LINEAR``: those of x, its weight and its output."""
+        """The dims of each GEMM of a ``LINEAR``: those of x, its weight and its output."""
         x, weights = self.inputs[0], self.inputs[1 : 1 + len(self.outputs)]
         return tuple(
             tuple(d for d in self.dims if d in {*x.dims, *weight.dims, *out.dims})
@@ -382,12 +382,12 @@ class Lora:
     rank
         Columns of the first matrix of an adapter, rows of the second.
     targets
-        Products of the layers that get one: ops (``attention.qkv``), modules
+        GEMMs of the layers that get one: ops (``attention.qkv``), modules
         (``mlp``) or single outputs (``attention.qkv.q``); empty means all.
     dropout
         Rate of the dropout before an adapter.
     base
-        ``nf4`` keeps the frozen products of the layers in 4 bits (QLoRA);
+        ``nf4`` keeps the frozen GEMMs of the layers in 4 bits (QLoRA);
         that changes no op, and a recipe heeds it.
     """
 
@@ -447,7 +447,7 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """16 letters and digits that stand for the content, the same in every process; computed once."""
+        """16 letters and digits that identify the content, the same in every process; computed once."""
         if self._digest is None:
             object.__setattr__(self, "_digest", digest(self.name, self.seq, self.lora, self.blocks))
         assert self._digest is not None

@@ -60,7 +60,7 @@ def from_hf(
     Raises
     ------
     InputError
-        A file that cannot be read, is no JSON object, lacks a size, has a
+        A file that cannot be read, is not a JSON object, lacks a size, has a
         value of the wrong kind, or a model type that is not known; with
         file, line and field.
 

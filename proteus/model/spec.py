@@ -200,10 +200,10 @@ class TransformerSpec:
                 check_sizes(getattr(self, part), f"{self.name}: {part}")
         if self.head_dim is None and self.hidden % self.heads:
             raise ModelError(
-                f"{self.name}: hidden={self.hidden} is no multiple of heads={self.heads}; give head_dim as well"
+                f"{self.name}: hidden={self.hidden} is not a multiple of heads={self.heads}; give head_dim as well"
             )
         if self.heads % self.num_kv_heads:
-            raise ModelError(f"{self.name}: heads={self.heads} is no multiple of kv_heads={self.num_kv_heads}")
+            raise ModelError(f"{self.name}: heads={self.heads} is not a multiple of kv_heads={self.num_kv_heads}")
         if self.positions is not None and self.seq > self.positions:
             raise ModelError(
                 f"{self.name}: seq={self.seq} is more than its {self.positions} learned positions; "

@@ -213,7 +213,7 @@ def _published(name: str) -> tuple[str, str, dict[str, Any]]:
 
 @takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(minimum=1)))
 def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
-    """A model of the zoo, or of an architecture with the sizes that are given.
+    """A built-in model, or an architecture with the given sizes.
 
     Parameters
     ----------

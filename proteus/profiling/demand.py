@@ -32,7 +32,7 @@ class Habits:
     dtype
         Of activations and of the parameters that the ops read.
     tf32
-        Whether fp32 products run as TF32.
+        Whether fp32 GEMMs run as TF32.
     flash
         Whether attention is one fused call.
     optimizer, optimizer_kind

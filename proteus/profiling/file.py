@@ -170,7 +170,7 @@ class _Record:
 
     def __init__(self, values: Any, where: str) -> None:
         if not isinstance(values, dict):
-            raise InputError(f"{where} is no JSON object; is it a file of `proteus profile`?")
+            raise InputError(f"{where} is not a JSON object; is it a file of `proteus profile`?")
         self.values: Mapping[str, Any] = values
         self.where = where
 
@@ -187,7 +187,7 @@ class _Record:
     def text(self, name: str) -> str:
         value = self._get(name)
         if not isinstance(value, str):
-            raise InputError(f"{self.where}: {name}={value!r} is no text")
+            raise InputError(f"{self.where}: {name}={value!r} is not text")
         return value
 
     def boolean(self, name: str) -> bool:
@@ -202,13 +202,13 @@ class _Record:
     def numbers(self, name: str) -> tuple[float, ...]:
         values = self._get(name)
         if not isinstance(values, list):
-            raise InputError(f"{self.where}: {name} is no list of numbers")
+            raise InputError(f"{self.where}: {name} is not a list of numbers")
         return tuple(_number(value, f"{self.where}: {name}", None) for value in values)
 
     def integer(self, name: str, *, minimum: int = 0, maximum: int = 2**53) -> int:
         value = self._get(name)
         if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-            raise InputError(f"{self.where}: {name}={value!r} is no whole number from {minimum} to {maximum}")
+            raise InputError(f"{self.where}: {name}={value!r} is not a whole number from {minimum} to {maximum}")
         return value
 
     def record(self, name: str) -> _Record:
@@ -217,13 +217,13 @@ class _Record:
     def records(self, name: str) -> list[_Record]:
         values = self._get(name)
         if not isinstance(values, list):
-            raise InputError(f"{self.where}: {name} is no list")
+            raise InputError(f"{self.where}: {name} is not a list")
         return [_Record(value, f"{self.where}: {name}[{i}]") for i, value in enumerate(values)]
 
 
 def _number(value: Any, where: str, above: float | None) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise InputError(f"{where}={value!r} is no number of at least 0")
+        raise InputError(f"{where}={value!r} is not a number of at least 0")
     if above is not None and value <= above:
         raise InputError(f"{where}={value!r} is not above {above:g}")
     return value

@@ -30,8 +30,8 @@ class MeasuredMachine:
     name
         Of the host's processor or GPU.
     device
-        Sheet of one device: rates of a large product and of a copy where it
-        is no GPU of the catalogue.
+        Sheet of one device: rates of a large GEMM and of a copy where it
+        is not a GPU of the catalogue.
     num_devices
         Processes that measured together.
     works

@@ -16,7 +16,7 @@ from proteus.profiling.timing import Clock
 
 #: of the measured optimizer; its time does not depend on them
 LEARNING_RATE, MOMENTUM = 1e-6, 0.9
-#: side of the square product, and elements of the copy, that tell a device's peaks
+#: side of the square GEMM, and elements of the copy, that tell a device's peaks
 PEAK_SIDE, COPY_ELEMENTS = 1024, 2**24
 
 
@@ -123,7 +123,7 @@ def shared_out(measured: Iterable[Measured], model: OpCosts) -> dict[Work, float
 
 
 def peaks(clock: Clock, dtypes: Iterable[str]) -> Mapping[str, float]:
-    """Rates of a large product by dtype [FLOP/s], and under ``memory`` that of a copy [B/s]."""
+    """Rates of a large GEMM by dtype [FLOP/s], and under ``memory`` that of a copy [B/s]."""
     rates: dict[str, float] = {}
     for name in dtypes:
         dtype = DTYPES[name]

@@ -89,7 +89,7 @@ def _cpu(clock: Clock, setting: Setting, dtypes: Sequence[str]) -> Gpu:
     """The sheet of one process's share of the host."""
     rates = peaks(clock, dtypes)
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // setting.num_ranks
-    return _sheet(_processor(), "cpu", memory_bytes, rates, None, "measured: a large product and a copy, on the CPU")
+    return _sheet(_processor(), "cpu", memory_bytes, rates, None, "measured: a large GEMM and a copy, on the CPU")
 
 
 def _gpu(clock: Clock, dtypes: Sequence[str]) -> Gpu:
@@ -98,7 +98,7 @@ def _gpu(clock: Clock, dtypes: Sequence[str]) -> Gpu:
     if known is not None:
         return known
     facts = torch.cuda.get_device_properties(clock.device)
-    source = "measured: a large product and a copy"
+    source = "measured: a large GEMM and a copy"
     return _sheet(
         facts.name,
         f"sm_{facts.major}{facts.minor}",

@@ -72,7 +72,7 @@ def idle_warning(result: Result) -> str:
     if not idle:
         return ""
     there = result.cluster.num_devices
-    return f"{idle} of {there} devices are idle; dp='fill' (--dp fill) uses as many as the other degrees leave"
+    return f"{idle} of {there} devices are idle; dp='fill' (--dp fill) uses all that the other degrees leave"
 
 
 def assumptions(result: Result) -> list[str]:

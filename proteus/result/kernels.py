@@ -1,6 +1,6 @@
 """The numba kernels that read results: arrays in, arrays out.
 
-Millions of spans are laid out, and the time of every device is told apart, in
+Millions of spans are laid out, and the time of every device is distinguished, in
 one pass over each.
 """
 
@@ -172,7 +172,7 @@ def sweep(
     num_ranks: int,
     exposed_s: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float, float, float, np.ndarray, np.ndarray]:
-    """The step of one device: what runs, told apart by the rank of its kind.
+    """The step of one device: what runs, distinguished by the rank of its kind.
 
     `lanes` are the rows of the device, from and to, in pairs.  Rank 0 is compute, 1 to `num_ranks` - 2
     communication in the order in which exposed time is counted, and the last one the host.  Gives by rank the

@@ -98,7 +98,7 @@ Shares = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 def memory_over_time(graph: ExecutionGraph, timeline: Timeline) -> dict[int, MemorySteps]:
-    """The memory of every device that was played."""
+    """The memory of every simulated device."""
     shares = [_shares(graph, plan) for plan in graph.plans]
     return {rank.device: memory_steps(graph, timeline, n, shares[rank.plan]) for n, rank in enumerate(graph.classes)}
 
@@ -137,7 +137,7 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
 
 
 def workspace_bytes(gpu: Gpu, *, has_engine: bool) -> float:
-    """Scratch buffers of the libraries of products; torch allocates them, so they count as tensors.
+    """Scratch buffers of the libraries of GEMMs; torch allocates them, so they count as tensors.
 
     >>> from proteus.hardware import load
     >>> workspace_bytes(load("h100"), has_engine=True) / MiB

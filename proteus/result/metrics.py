@@ -1,4 +1,4 @@
-"""Busy, exposed, waiting, bubble: a device's step in the words of HolisticTraceAnalysis.
+"""Busy, exposed, waiting, bubble: a device's step in terms of HolisticTraceAnalysis.
 
 ::
 
@@ -100,7 +100,7 @@ class DeviceUse:
 
 
 def lanes_of_devices(spans: Spans) -> dict[int, np.ndarray]:
-    """int64[lanes, 2]: the rows, from and to, of the lanes of each device that was played."""
+    """int64[lanes, 2]: the rows, from and to, of the lanes of each simulated device."""
     lanes: dict[int, list[int]] = {}
     for number, lane in enumerate(spans.lanes):
         lanes.setdefault(lane.device, []).append(number)
@@ -141,7 +141,7 @@ def device_uses(spans: Spans) -> tuple[np.ndarray, dict[int, DeviceUse]]:
 def device_times(
     graph: ExecutionGraph, timeline: Timeline, windows: Windows, uses: Mapping[int, DeviceUse]
 ) -> tuple[DeviceTimes, ...]:
-    """Times of every device that was played, in the order of `uses`."""
+    """Times of every simulated device, in the order of `uses`."""
     number = {rank.device: n for n, rank in enumerate(graph.classes)}
     starts = _Starts(graph, timeline)
     return tuple(_device(graph, windows, number[device], use, starts) for device, use in uses.items())

@@ -1,8 +1,8 @@
-"""Switches that nobody decided: both ways are simulated, and the band holds them all.
+"""Switches that nobody decided: both settings are simulated, and the band covers both.
 
-Where the user names no framework, its kernels and runtime are a guess.  A
-framework that is named decides all of them by its documented defaults, and a
-word of the plan decides its own.
+If the user names no framework, its kernels and runtime are a guess.  A named
+framework decides all switches by its documented defaults; a field of the plan
+decides its own switch.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from proteus.strategy.tree import StrategyTree
 if TYPE_CHECKING:
     from proteus.result.result import Result
 
-#: a switch that is worth less of the step is not told, and does not widen the band
+#: a switch that changes the step by less is not reported and does not widen the band
 MIN_WORTH = 0.05
-#: elementwise ops as operators of their own, as eager frameworks run them
+#: unfused elementwise ops, as eager frameworks run them
 _UNFUSED: dict[str, Any] = {
     "norm": "native", "fused_rope": False, "fused_bias_activation": False, "fused_dropout_add": False,
     "fused_cross_entropy": False, "fused_permute": False,
@@ -31,16 +31,16 @@ _UNFUSED: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """A switch and what its other way would make of the step.
+    """A switch and the step time with its other setting.
 
     Parameters
     ----------
     name
-        What is open, for people.
+        Name of the switch, for people.
     other
-        The way that was not taken.
+        The setting that was not used.
     step_time_s
-        Of the step that way [s].
+        Step time with that setting [s].
     """
 
     name: str
@@ -48,12 +48,12 @@ class Switch:
     step_time_s: float
 
     def worth(self, step_time_s: float) -> float:
-        """The logarithm of the step time that way over `step_time_s`."""
+        """Logarithm of the step time with the other setting over `step_time_s`."""
         return math.log(self.step_time_s / step_time_s)
 
 
 def open_switches(result: Result) -> tuple[Switch, ...]:
-    """The switches that neither plan nor framework decides and that are worth telling, the dearest first.
+    """The switches that neither plan nor framework decides and that matter, the largest effect first.
 
     >>> import proteus as pt
     >>> tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=8, global_batch=64)
@@ -73,7 +73,7 @@ def open_switches(result: Result) -> tuple[Switch, ...]:
         try:
             graph = compile_tree(tree, result.cluster, calibration=result.graph.calibration)
         except ProteusError:
-            continue  # the other way does not exist here
+            continue  # the other setting is impossible here
         step_s = windows(graph, play(graph.tasks)).step_time_s
         switch = Switch(name=name, other=other, step_time_s=step_s)
         if abs(switch.worth(result.step_time_s)) >= MIN_WORTH:

@@ -33,7 +33,7 @@ PIPELINE = LANE_STREAMS.index("pipeline")
 
 
 def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
-    """All spans of the devices that were played, sorted by (lane, start).
+    """All spans of the simulated devices, sorted by (lane, start).
 
     Ops of a segment are spans of their own; ops that take no time are left out.
     """

@@ -82,9 +82,9 @@ class Verdict:
                 f"{format_bytes(self.missing_bytes)} missing"
             ]
         lines.append(
-            "at its peak: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in self.owners if size > 0)
+            "at the peak: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in self.owners if size > 0)
         )
-        lines.append("most of it: " + ", ".join(f"{n.path} {format_bytes(n.total_bytes)}" for n in self.nodes[:_NAMED]))
+        lines.append("largest: " + ", ".join(f"{n.path} {format_bytes(n.total_bytes)}" for n in self.nodes[:_NAMED]))
         for r in self.remedies:
             end = "fits" if not r.missing_bytes else f"{format_bytes(r.missing_bytes)} missing"
             lines.append(f"{r.label}: {format_bytes(r.peak_bytes)}, {end}, step {format_seconds(r.step_time_s)}")

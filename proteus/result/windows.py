@@ -1,7 +1,7 @@
 """When every rank begins and ends its step, and how long a step of many takes.
 
 A step ends when its last rank does, if the ranks meet there: the norm of the
-gradients needs all of them.  Where the optimizer of a rank waits for nobody
+gradients needs all of them.  Where the optimizer of a rank waits for no other rank
 (``Training.overlap_steps``), each rank goes on to the next step when it has
 ended its own, so in a run a step takes as long as the rank that is occupied
 longest, and not from the first start to the last end::

@@ -39,7 +39,7 @@ def least_memory(tree: StrategyTree, cluster: Cluster) -> float:
 
 
 def least_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -> float:
-    """Seconds of a step at the least: products at peak rate, and the schedule's bubble.
+    """Seconds of a step at the least: GEMMs at peak rate, and the schedule's bubble.
 
     One micro-batch passes every stage and the busiest stage works through all
     the others: (m + (p - 1) / v) of the mean stage's time per micro-batch.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Named = str | Framework | None
 #: schedules looked at unless others are named: the usual ones
 DEFAULT_SCHEDULES = ("1f1b", "interleaved")
-#: simulations of a search unless told otherwise
+#: simulations of a search by default
 DEFAULT_BUDGET = 256
 #: shapes that a worker is sent at once: they share compiled blocks
 _BATCH = 4
@@ -117,7 +117,7 @@ def search(
     if not state.best:
         raise StrategyError(
             f"none of {state.num_done} strategies for {model.name} fits {cluster!r}; the smallest needs at least "
-            f"{format_bytes(state.least_bytes)} per device; take more devices or a smaller micro-batch"
+            f"{format_bytes(state.least_bytes)} per device; use more devices or a smaller micro-batch"
         )
     candidates = sorted((f for _, _, f in state.best), key=lambda f: (f.step_time_s, str(f.settings)))
     return Search(
@@ -268,7 +268,7 @@ def _pool(workers: int, dask: str | None) -> Iterator[tuple[Pool, int]]:
         try:
             client = Client(dask, timeout="10s")
         except (OSError, ValueError, TimeoutError) as error:
-            raise InputError(f"--dask {dask}: no scheduler answers there: {error}") from error
+            raise InputError(f"--dask {dask}: no scheduler answers at this address: {error}") from error
         with client:
             executor = client.get_executor(pure=False)
             yield executor, max(sum(client.ncores().values()), 1) * 2

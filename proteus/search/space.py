@@ -35,7 +35,7 @@ VIRTUAL_STAGES = (2, 3, 4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Degrees, micro-batch and schedule of a strategy, in the words of ``parallelize``."""
+    """Degrees, micro-batch and schedule of a strategy, in terms of ``parallelize``."""
 
     dp: int
     tp: int
@@ -79,8 +79,8 @@ def shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[s
     every_shape = list(_shapes(model, cluster, global_batch, schedules))
     if not every_shape:
         raise StrategyError(
-            f"no strategy spreads global_batch={global_batch} over {cluster.num_devices} devices; "
-            f"a global batch with more divisors, or a multiple of {cluster.num_devices}, would"
+            f"no strategy distributes global_batch={global_batch} over {cluster.num_devices} devices; "
+            f"use a global batch with more divisors, or a multiple of {cluster.num_devices}"
         )
     return every_shape
 
@@ -90,7 +90,7 @@ def _shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[
     layers = max(block.count for block in model.blocks)
     experts = num_experts(model)
     largest = MAX_MICRO_BATCH if model.seq > 1 else MAX_SINGLE
-    # tensor parallelism talks after every product: outside a host it never pays
+    # tensor parallelism communicates after every GEMM, so it never pays off across hosts
     for tp in possible_tensor_degrees(model):
         if tp > per_host or devices % tp or per_host % tp:
             continue

@@ -63,7 +63,7 @@ def among_experts(names: Sequence[str], region: Region) -> tuple[str, ...]:
 
 
 def degrees(mesh: Mesh) -> dict[str, int]:
-    """The degrees, in the words of ``parallelize``, that a mesh of a recipe was made of.
+    """The degrees, in terms of ``parallelize``, that a mesh of a recipe was made of.
 
     >>> degrees(Mesh((("dp", 2), ("cp_ep", 2), ("tp", 2))))
     {'dp': 2, 'tp': 2, 'cp': 2, 'ep': 2, 'etp': 2}

@@ -1,4 +1,4 @@
-"""What the configs of a tree that was built by hand show, in the words of a plan."""
+"""What the configs of a tree that was built by hand show, in terms of a plan."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class NodeConfig:
     frozen
         The parameters of the node are not trained: they have no gradient and
         no optimizer state (``requires_grad=False``).  ``nf4`` keeps the
-        weights of its products in 4 bits besides, and brings them to the
+        weights of its GEMMs in 4 bits besides, and brings them to the
         activations' precision for each use (QLoRA, arXiv 2305.14314).
     """
 

@@ -132,7 +132,7 @@ def filled(num_devices: int, *, tp: int, pp: int, cp: int) -> int:
 
 
 def fewest_replicas(model: Model, ep: int, etp: int | None, shard: int | None, *, cp: int, tp: int, tq: int) -> int:
-    """The data-parallel degree of a plan that fills devices which nobody has counted yet.
+    """The data-parallel degree of a plan that fills a number of devices not known yet.
 
     It is the least that the experts and the shards need; where none will do,
     the checks that follow say why.

@@ -2,7 +2,7 @@
 
 A config may say what an op cannot follow: a dim that it does not have, an axis
 that another dim takes first, memory of parameters where there are none.
-:func:`ineffective` finds what a node is told in vain, so that it can be
+:func:`ineffective` finds settings of a node that have no effect, so that it can be
 refused instead of standing there without effect.
 """
 
@@ -70,7 +70,7 @@ def _frozen(op: Op, has_parameters: bool, config: NodeConfig) -> object:
 
 
 def ineffective(before: StrategyTree, after: StrategyTree, selector: str, config: NodeConfig) -> Iterator[str]:
-    """Words of `config` that no op below `selector` heeds, or that change what ops are told and not what they do."""
+    """Settings of `config` that no op below `selector` uses, or that do not change what any op does."""
     for word, without in _left_out(config):
         view, tree_without = told_of(word), before.told(selector, without)
         if not any(heeds(word, block, op, config) for block, op in _below(after, selector)):
@@ -124,7 +124,7 @@ def _axis_in_vain(tree: StrategyTree, selector: str, word: str, config: NodeConf
 
 
 def _left_out(config: NodeConfig) -> Iterator[tuple[str, NodeConfig]]:
-    """(word, the config without it) for every word of a config."""
+    """(setting, the config without it) for every setting of a config."""
     for dim in config.partition or {}:
         rest = {d: axes for d, axes in (config.partition or {}).items() if d != dim}
         yield f"partition.{dim}", replace(config, partition=rest or None)
@@ -137,7 +137,7 @@ def _left_out(config: NodeConfig) -> Iterator[tuple[str, NodeConfig]]:
 
 
 def told_of(word: str) -> Callable[[Block, Op, NodeConfig], Any]:
-    """What an op is told in one word."""
+    """What an op gets from one setting."""
     name, _, key = word.partition(".")
 
     def told(block: Block, op: Op, config: NodeConfig) -> Any:

@@ -69,14 +69,14 @@ ALTERNATE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a plan stands for on one model.
+    """A plan applied to one model.
 
     Parameters
     ----------
     model
         The model that is trained: of the length asked for, with adapters, its vocabulary padded.
     decided
-        Every field of the plan with its value and whose word it is.
+        Every field of the plan with its value and who set it.
     configs
         Configs by selector, in order.
     notes
@@ -222,7 +222,7 @@ def framework_of(plan: Plan) -> Framework:
 
 
 def _pipeline(model: Model, decided: DecidedPlan, pp: int) -> tuple[str, int]:
-    """(schedule, virtual stages), each of which may ask for the other."""
+    """(schedule, virtual stages); either one can imply the other."""
     schedule, virtual = str(decided.value("schedule")), decided.value("virtual_stages")
     if pp == 1 and decided["virtual_stages"].who != "you":
         virtual = None
@@ -245,11 +245,11 @@ def _check_said(plan: Plan, decided: DecidedPlan) -> None:
             f"{decided.value('recompute')} says not to; give recompute='full' or 'selective'"
         )
     if plan.shard is not None and not decided.value("zero"):
-        raise StrategyError(f"shard={plan.shard} shards what ZeRO shards, and zero is 0; give zero=1, 2 or 3")
+        raise StrategyError(f"shard={plan.shard} has no effect with zero=0; give zero=1, 2 or 3")
     if plan.num_devices is not None and decided.value("dp") != FILL:
         raise StrategyError(f"num_devices={plan.num_devices} is for dp='fill'; dp is {decided.value('dp')}")
     if plan.layers_per_stage is not None and plan.pipeline_cut is not None:
-        raise StrategyError("layers_per_stage and pipeline_cut both deal out the layers; give one of them")
+        raise StrategyError("layers_per_stage and pipeline_cut both split the layers; give one of them")
 
 
 def _without_effect(plan: Plan, decided: DecidedPlan) -> Iterator[str]:
@@ -268,7 +268,7 @@ def _without_effect(plan: Plan, decided: DecidedPlan) -> Iterator[str]:
 
 
 def adapted(model: Model, decided: DecidedPlan) -> Model:
-    """The model with the adapters that are asked for; as it is where none are."""
+    """The model with the requested adapters; unchanged if none are requested."""
     rank = decided.value("lora")
     if rank is not None:
         lora = Lora(
@@ -280,7 +280,7 @@ def adapted(model: Model, decided: DecidedPlan) -> Model:
         return with_adapters(model, lora)
     for name in ("lora_targets", "lora_dropout", "lora_base"):
         if decided[name].who == "you" and decided.value(name) != specs()[name].default:
-            raise StrategyError(f"{name} says nothing without lora; give the rank of the adapters")
+            raise StrategyError(f"{name} has no effect without lora; give the rank of the adapters")
     return model
 
 

@@ -89,7 +89,7 @@ def _place(
 
 
 def _op_config(run: BlockRun, op: Op, config: NodeConfig) -> NodeConfig:
-    """What an op is told of beside its partition and memory: of freezing only where it has a parameter."""
+    """The settings of an op besides partition and memory; `frozen` only if it has a parameter."""
     has_parameter = any(run.block.tensors[operand.tensor].kind == "parameter" for operand in op.inputs)
     return NodeConfig(recompute=config.recompute, frozen=config.frozen if has_parameter else None)
 

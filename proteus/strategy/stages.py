@@ -159,7 +159,7 @@ def balanced(layers: int, chunks: int) -> None:
     return None
 
 
-#: how layers are dealt to chunks: (layers of the model, chunks) → layers of each; None leaves it to `split_chain`
+#: how layers are split into chunks: (layers of the model, chunks) → layers of each; None leaves it to `split_chain`
 CUTS: Mapping[str, Callable[[int, int], tuple[int, ...] | None]] = {
     "balanced": balanced,
     "layers": layers_per_stage,

@@ -122,7 +122,7 @@ _PLAN_NAME = {"name": "schedule"}
 
 
 def _merged(edits: Edits, selector: str, config: NodeConfig) -> Edits:
-    """`edits` with `config` on top of what the node was told since it was last made to say nothing."""
+    """`edits` with `config` merged into the edits of the node since it was last cleared."""
     at = max((n for n, (path, _) in enumerate(edits) if path == selector), default=-1)
     before = edits[at][1] if at >= 0 else None
     if before is None:
@@ -137,7 +137,7 @@ def _axes(value: object) -> tuple[str, ...]:
     return tuple(axes)
 
 
-#: (selector, what it was told) in order; None where the node was made to say nothing
+#: (selector, config) in order; None where the node was cleared
 Edits = tuple[tuple[str, NodeConfig | None], ...]
 
 
@@ -236,7 +236,7 @@ class StrategyTree:
 
     @property
     def decided(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is; of a tree built by hand what it shows."""
+        """Every field of the plan with its value and who set it; for a tree built by hand, what its nodes show."""
         if self._state.origin is not None:
             return self._state.origin.decided
         from proteus.strategy.by_hand import shown
@@ -383,7 +383,7 @@ class StrategyTree:
         """
         with context(selector or "model" if isinstance(selector, str) else "selector"):
             if not isinstance(selector, str):
-                raise StrategyError(f"{selector!r} is no path; it is text such as 'layers.0-3.mlp'")
+                raise StrategyError(f"{selector!r} is not a path; it is text such as 'layers.0-3.mlp'")
             check_selector(selector, self.model)
             config = self._checked(selector, partition, memory, recompute, exchange, frozen)
             new = self.told(selector, config)
@@ -392,7 +392,7 @@ class StrategyTree:
         return new
 
     def edit(self, selector: str, **given: Any) -> StrategyTree:
-        """As :meth:`set`, but what changes nothing for now stays, and is told by :attr:`notes`."""
+        """As :meth:`set`, but settings without effect are kept and listed in :attr:`notes`."""
         with context(selector or "model"):
             check_selector(selector, self.model)
             names = ("partition", "memory", "recompute", "exchange", "frozen")
@@ -745,7 +745,7 @@ class StrategyTree:
     def diff(self, other: StrategyTree) -> list[str]:
         """One line for everything in which this tree differs from `other`."""
         if not isinstance(other, StrategyTree):
-            raise StrategyError(f"{other!r} is no strategy tree to compare with")
+            raise StrategyError(f"{other!r} is not a strategy tree to compare with")
         lines = []
         if self.model.lora != other.model.lora:
             lines.append(f"lora: {other.model.lora!r} → {self.model.lora!r}")

@@ -48,7 +48,7 @@ ROOT = "model"
 _TOP = ("model", "digest", "seq", "lora", "plan", "mesh", "training", "schedule", "stages", "nodes")
 #: what a plan says itself
 _NOT_BESIDE_PLAN = ("mesh", "training", "stages")
-#: the recipe's word for a node is dropped before the node is told anything else
+#: the recipe's setting of a node is dropped before any other edit of the node
 RESET = "reset"
 _NODE = ("partition", "memory", "recompute", "exchange", "frozen")
 

@@ -111,7 +111,7 @@ def _architecture(run: Run, assumed: list[str]) -> str:
 
 
 def _with_its_sizes(run: Run) -> str | None:
-    """The model of the zoo that a name begins with, where it has the hidden size and heads of the run.
+    """The built-in model that a name begins with, where it has the hidden size and heads of the run.
 
     So remarks in a name do not hide what it names: "DeepSeekV3 (tokendrop)", "DeepSeek V3 671B".
     """

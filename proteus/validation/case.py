@@ -1,4 +1,4 @@
-"""A published run as a question that anybody could ask: a model, a plan and hosts, in the words of the public API."""
+"""A published run as input of the public API: a model, a plan and hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks of named models: images and BERT, data parallel, one batch by GPU."""
+"""Benchmarks of named models: images and BERT, data-parallel, one batch per GPU."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Clocking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """A model of the zoo as the well-known benchmark scripts train it.
+    """A built-in model as the well-known benchmark scripts train it.
 
     Parameters
     ----------

@@ -50,9 +50,9 @@ class Summary:
     coverage
         Share of the timed rows whose measured step time lies in the band.
     tau
-        Kendall's tau of predicted and measured throughput by GPU.
+        Kendall's tau of predicted and measured throughput per GPU.
     verdicts, right_verdicts
-        Runs known to fit or not, and how many were told right.
+        Runs known to fit or not, and how many verdicts are correct.
     missed_oom, false_oom
         Out of memory in truth but not in the prediction, and the other way.
     memory_error

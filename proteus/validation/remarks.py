@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 #: a row as a table has it
 Row = Mapping[str, str | None]
-#: places of adapters as projects write them, in the words of this one
+#: places of adapters as projects write them, in terms of this one
 _LORA_PLACES = {
     "q,k,v,o": "attention",
     "q,v": "attention.qkv",

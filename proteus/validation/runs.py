@@ -1,6 +1,6 @@
 """Published training runs, read from a table.
 
-Two kinds of table are understood, told apart by their columns: language
+Two kinds of table are understood, distinguished by their columns: language
 models (``micro_batch``, ``tp``, ``pp``, ...) and the older image, BERT and
 recommendation benchmarks (``batch_per_gpu``).  Cells are read leniently, since the
 tables were written by many hands: an empty or odd cell is None and what

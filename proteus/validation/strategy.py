@@ -1,4 +1,4 @@
-"""The plan of a published run: its columns in the words of :class:`proteus.Plan`."""
+"""The plan of a published run: its columns in terms of :class:`proteus.Plan`."""
 
 from __future__ import annotations
 

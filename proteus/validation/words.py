@@ -54,7 +54,7 @@ ZERO: Sequence[tuple[str, Meaning, str]] = (
     (r"fsdp2? ?\(?(?:shard_grad_op|reshard_after_forward[ =:]*false)\)?", _plan(zero=2),
      "PyTorch FSDP, SHARD_GRAD_OP: parameters stay gathered between forward and backward"),
     (r"(?:hsdp|hybrid_shard(?: fsdp)?|fsdp hybrid_shard)(?: size=(?P<size>\d+))?", Meaning(special="host"),
-     "PyTorch FSDP, HYBRID_SHARD: sharded inside a host unless told otherwise"),
+     "PyTorch FSDP, HYBRID_SHARD: sharded inside a host by default"),
     (r"megatron-fsdp(?: group (?P<size>\d+))?", Meaning(special="fsdp group"),
      "Megatron-Core distributed/fsdp: shards over the group"),
 )  # fmt: skip

@@ -239,7 +239,7 @@ def _window(op: Op) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
 
 
 def _nothing(op: Op, at: Place, xs: Sequence[Tensor]) -> Tensor:
-    """An output without elements, or without terms, that still hangs on the inputs."""
+    """An output without elements, or without terms, that still depends on the inputs."""
     return torch.zeros(at.shape(op.outputs[0].dims), dtype=torch.float64) + sum(x.sum() for x in xs) * 0.0
 
 

@@ -1,4 +1,4 @@
-"""What predictions turned out to be off by."""
+"""The error seen in predictions."""
 
 from __future__ import annotations
 

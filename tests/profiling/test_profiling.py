@@ -186,7 +186,7 @@ def _broken(machine: MeasuredMachine, tmp_path: Path, change: str) -> Path:
         ("missing", "lacks 'device'"),
         ("text", "num_devices='two'"),
         ("version", "99; this version reads 2"),
-        ("list", "collectives is no list"),
+        ("list", "collectives is not a list"),
         ("sizes", "sizes must be above 0 and rise"),
     ],
 )

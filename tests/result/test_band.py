@@ -132,7 +132,7 @@ def test_a_curve_of_another_chip_is_told_and_widens() -> None:
     own, other = (pt.simulate(tree, pt.clusters.load(name)) for name in ("dgx-a100", "pcie-8x-l40s"))
     assert own.step_time_band.borrowed == ()
     assert "attention" in other.step_time_band.borrowed
-    assert "no curve of its own: attention" in repr(other) and "no curve" not in repr(own)
+    assert "another chip or dtype: attention" in repr(other) and "another chip" not in repr(own)
 
 
 def test_a_measured_step_narrows() -> None:

@@ -24,7 +24,7 @@ def test_adds_up_to_the_bit(name: str) -> None:
     assert math.fsum(rung.seconds for rung in explained.steps) == outcome.step_time_s
     assert explained.steps[0].seconds == pytest.approx(outcome.mfu * outcome.step_time_s)
     negative = [rung.label for rung in explained.steps if rung.seconds < 0]
-    assert set(negative) <= {"beyond the model"}
+    assert set(negative) <= {"extra or skipped FLOP"}
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=20))
@@ -74,7 +74,7 @@ def test_what_is_asked_for_shows_as_a_rung() -> None:
     assert "recomputation" not in plain
     assert full["recomputation"] > 0.1 * (plain["kernels below peak"] + plain["ideal compute"])
     assert slow["slow devices"] == pytest.approx(
-        0.5 / 8 * (plain["ideal compute"] + plain["beyond the model"] + plain["kernels below peak"]
+        0.5 / 8 * (plain["ideal compute"] + plain["extra or skipped FLOP"] + plain["kernels below peak"]
                    + plain["memory-bound ops"] + plain["optimizer"]), rel=1e-6,
     )  # fmt: skip
     assert slow["waiting for ranks"] > 0 and "waiting for ranks" not in plain

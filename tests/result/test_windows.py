@@ -95,7 +95,7 @@ def test_all_that_is_read_from_it_speaks_of_one_step(schedule: str) -> None:
     for lever in explained.levers:
         assert lever.step_time_s + lever.gain_s == pytest.approx(outcome.step_time_s)
     gains = {lever.label: lever.gain_s for lever in explained.levers}
-    assert gains["no latency of communication"] < 0.5 * outcome.step_time_s  # of the step, not of the timeline
+    assert gains["no communication latency"] < 0.5 * outcome.step_time_s  # of the step, not of the timeline
     band = outcome.step_time_band
     assert band.low_s < outcome.step_time_s < band.high_s
     assert band.sigma == pytest.approx(overlapped(schedule, False).step_time_band.sigma, rel=0.1)

@@ -31,7 +31,7 @@ def test_best_is_the_tree_that_was_simulated() -> None:
     assert result.step_time_s == outcome.found[0].step_time_s
     assert result.fits
     assert outcome.num_left == outcome.num_shapes - 6
-    assert "left when the budget was used up" in str(outcome)
+    assert "not simulated (budget used up)" in str(outcome)
     assert json.loads(json.dumps(outcome.to_dict()))["found"][0]["settings"]["dp"] == outcome.found[0].settings["dp"]
     assert "<table>" in outcome._repr_mimebundle_()["text/html"]
 

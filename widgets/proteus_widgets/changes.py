@@ -100,7 +100,7 @@ def words(config: NodeConfig) -> dict[str, Any]:
 
 
 def check_fits(tree: StrategyTree, cluster: Cluster) -> None:
-    """Raise unless the cluster has the devices that the tree needs, and its GPUs run the kernels that it asks for."""
+    """Raise unless the cluster has the devices that the tree needs, and its GPUs can run the kernels that it uses."""
     if tree.num_devices > cluster.num_devices:
         raise InputError(f"needs {tree.num_devices} GPUs, the cluster has {cluster.num_devices}")
     kinds = cluster.gpu_kinds

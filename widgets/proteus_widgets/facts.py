@@ -47,7 +47,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
             show=percent,
             more_is_better=True,
             absolute=True,
-            tip="model FLOP utilisation: useful FLOPs by peak FLOPs",
+            tip="model FLOP utilisation: model FLOP per second over peak",
         ),
         Metric(label="Peak memory", read=lambda r: r.peak_memory_bytes, show=format_bytes, more_is_better=False),
         Metric(
@@ -56,7 +56,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
             show=percent,
             more_is_better=False,
             absolute=True,
-            tip="share of the step in which devices wait for the pipeline",
+            tip="share of the step that devices idle because of the pipeline",
         ),
     ]
     if price_per_hour > 0 and tokens:
@@ -91,16 +91,16 @@ def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool 
 
 
 def band_reasons(result: Result, band: Band | None = None) -> str:
-    """Where the measured step time would lie, and why it is not surer, in words.
+    """The band of the step time and its main uncertainties, in words.
 
     Parameters
     ----------
     band
-        None while what nobody decided is still being tried both ways.
+        None while undecided switches are still being simulated both ways.
     """
     if band is None:
-        return f"{result.kernel_band}; unsure of: {result.kernel_band.reasons}; what nobody decided is being tried"
-    return f"{band}; unsure of: {band.reasons}"
+        return f"{result.kernel_band}; main uncertainties: {result.kernel_band.reasons}; trying undecided switches"
+    return f"{band}; main uncertainties: {band.reasons}"
 
 
 def memory_verdict(result: Result) -> str:

@@ -145,11 +145,11 @@ def is_word(field: Field, value: Any) -> bool:
 
 
 def origin(tree: StrategyTree, name: str) -> str:
-    """Whose word a field is, for people."""
+    """Who set a field, for people."""
     decision = tree.decided[name]
     if decision.who == "framework":
         return f"default of {tree.training.framework.name}"
-    return {"you": "you said so", "model": "as the model has it", "proteus": "default"}[decision.who]
+    return {"you": "set by you", "model": "from the model", "proteus": "default"}[decision.who]
 
 
 #: what a change of other fields may change, and people must see

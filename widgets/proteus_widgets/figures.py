@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proteus.result.result import Result
 
 OWNERS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY)
-MAX_DEVICES = 64  # more rows than this cannot be told apart
+MAX_DEVICES = 64  # more rows than this cannot be distinguished
 LEGEND_COLUMNS = 4  # a chart may be as narrow as 440 pixels
 MS = 1e3
 TERA = 1e12
@@ -102,7 +102,7 @@ def breakdown(result: Result) -> Figure:
     labels = [f"GPU {row.device}" + (f" ×{row.multiplicity}" if row.multiplicity > 1 else "") for row in rows]
     columns: dict[str, Any] = {"device": labels}
     columns |= {name: np.array(values) * MS for name, (values, _) in parts.items()}
-    plot = _figure("Time of each device", y_range=labels[::-1], x_axis_label="time [ms]")
+    plot = _figure("Time per device", y_range=labels[::-1], x_axis_label="time [ms]")
     plot.hbar_stack(
         list(parts),
         y="device",
@@ -129,7 +129,7 @@ def links(result: Result) -> Figure:
         "busiest": [use[kind == k].max() for k in kinds],
         "mean": [use[kind == k].mean() for k in kinds],
     }
-    plot = _figure("Use of links over the step", x_range=labels or ["none"], y_axis_label="share of capacity")
+    plot = _figure("Link utilisation over the step", x_range=labels or ["none"], y_axis_label="share of capacity")
     source = ColumnDataSource(columns)
     plot.vbar(x="kind", top="busiest", width=0.6, color=SKY, legend_label="busiest link", source=source)
     plot.vbar(x="kind", top="mean", width=0.3, color=BLUE, legend_label="mean", source=source)

@@ -109,7 +109,7 @@ def _tried(field: Field, value: Any, moment: Moment) -> tuple[str, StrategyTree 
         return str(error).partition("; possible:")[0], None
     holds = tree.decided.value(field.name)
     if value is not None and holds != value and not is_word(field, value):
-        return f"with the rest as it is, that is {field.text(holds)}", tree
+        return f"with the other settings this becomes {field.text(holds)}", tree
     return "", tree
 
 
@@ -119,7 +119,7 @@ def possible(name: str, moment: Moment) -> tuple[Option, ...]:
     Raises
     ------
     StrategyError
-        A name that is no field of the plan.
+        A name that is not a field of the plan.
     """
     if name not in BY_NAME:
         raise StrategyError(unknown("field of a plan", name, BY_NAME))

@@ -89,7 +89,7 @@ def cluster_source(cluster: Cluster) -> str:
 
 
 def _gpu(cluster: Cluster) -> str | None:
-    """The name that loads the cluster's very GPU; None where it is somebody's own, or not told."""
+    """The name that loads exactly the cluster's GPU; None if it is a user's own or unknown."""
     try:
         gpu = cluster.gpu()
     except ProteusError:  # the file did not say

@@ -104,7 +104,7 @@ def _page(result: Result, bottom: float, rows: str, kinds: list[int]) -> str:
         legend.append(f'<text x="{x + 15}" y="{bottom + 18:g}">{look.label}</text>')
         x += 30 + 6 * len(look.label)
     width, height = NAMES + WIDTH + 8, bottom + LEGEND + 4
-    title = escape(f"{result.model.name}: {format_seconds(result.step_time_s)} a step on {result.num_devices} GPUs")
+    title = escape(f"{result.model.name}: {format_seconds(result.step_time_s)} per step on {result.num_devices} GPUs")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}"'
         f' font-family="sans-serif" font-size="11" fill="#1f2328">'

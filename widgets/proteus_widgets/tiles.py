@@ -1,4 +1,4 @@
-"""Hosts of a large cluster as tiles: a cell per GPU, and bars that stand for many links.
+"""Hosts of a large cluster as tiles: a cell per GPU, and bars that represent many links.
 
 ::
 

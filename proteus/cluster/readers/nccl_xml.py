@@ -234,5 +234,5 @@ class _Reader:
         if not text:
             return None
         if not re.fullmatch(r"[+-]?\d{1,9}", text):
-            raise TopologyError(f"line {element.line}: {key}={text!r} of <{element.tag}> is no whole number")
+            raise TopologyError(f"line {element.line}: {key}={text!r} of <{element.tag}> is not a whole number")
         return int(text)

@@ -99,7 +99,7 @@ def _nearest(gpu: str, nics: list[str], cells: Cells) -> tuple[str, ...] | None:
 
 
 def _affinities(matrix: Matrix, warnings: list[str]) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """NUMA and CPU lists by GPU."""
+    """NUMA and CPU lists per GPU."""
     numa: dict[str, str | None] = dict.fromkeys(matrix.gpus)
     cpus: dict[str, str | None] = dict.fromkeys(matrix.gpus)
     for row in matrix.rows:

@@ -122,7 +122,7 @@ def test_a_nic_without_a_speed(speed: str) -> None:
         (system(gpu(0, "a"))[:-20], r"line \d+: not well-formed XML inside <pci> of line 3: unclosed token"),
         ("<topology/>", "line 1: the root is <topology>; a topology begins with <system>"),
         ('<system version="1"/>', "line 1: no GPU in the file"),
-        (system(gpu(0, "a").replace('dev="0"', 'dev="zero"')), "line 4: dev='zero' of <gpu> is no whole number"),
+        (system(gpu(0, "a").replace('dev="0"', 'dev="zero"')), "line 4: dev='zero' of <gpu> is not a whole number"),
         ("<system>" + "<pci>" * 100, "elements nest deeper than 64"),
         ("<system>&lol;</system>", "line 1: not well-formed XML"),
     ],
