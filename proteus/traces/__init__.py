@@ -1,0 +1,13 @@
+"""Measured runs: traces of profilers, read into the same columns and words as a prediction.
+
+::
+
+    files ─► kineto / nsys ─► FileEvents ─► read_trace ─► Measured ─► times, steps, table, JSON
+              (one reader per format)        (ranks, clocks, links)
+"""
+
+from proteus.traces.kinds import KernelKind
+from proteus.traces.measured import Measured
+from proteus.traces.read import read_trace
+
+__all__ = ["KernelKind", "Measured", "read_trace"]
