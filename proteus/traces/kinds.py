@@ -16,7 +16,8 @@ class KernelKind(IntEnum):
     """Kinds of device events: computation, then communication, then copies.
 
     The order of communication is the one in which exposed time is counted
-    where two collectives run side by side.
+    where two collectives run side by side.  A copy by a kernel runs where
+    computation does and counts as such, as in HolisticTraceAnalysis.
     """
 
     GEMM = 0
@@ -34,19 +35,20 @@ class KernelKind(IntEnum):
     RANDOM = 12
     QUANTIZE = 13
     ROUTING = 14
-    UNKNOWN = 15
-    ALL_REDUCE = 16
-    ALL_GATHER = 17
-    REDUCE_SCATTER = 18
-    ALL_TO_ALL = 19
-    SEND_RECV = 20
-    BROADCAST = 21
-    REDUCE = 22
-    GATHER = 23
-    SCATTER = 24
-    UNKNOWN_COMM = 25
-    COPY = 26
-    MEMSET = 27
+    COPY_KERNEL = 15
+    UNKNOWN = 16
+    ALL_REDUCE = 17
+    ALL_GATHER = 18
+    REDUCE_SCATTER = 19
+    ALL_TO_ALL = 20
+    SEND_RECV = 21
+    BROADCAST = 22
+    REDUCE = 23
+    GATHER = 24
+    SCATTER = 25
+    UNKNOWN_COMM = 26
+    COPY = 27
+    MEMSET = 28
 
     @property
     def label(self) -> str:
@@ -84,12 +86,11 @@ _COMM = (
     (r"userbuffers|_ub_.*(allgather|ag_)", KernelKind.UNKNOWN_COMM, "TransformerEngine common/comm_gemm_overlap"),
 )  # fmt: skip
 _COPY = (
-    (r"^Memset|__amd_rocclr_fillBuffer", KernelKind.MEMSET,
-     "Kineto libkineto/src/CuptiActivity.cpp; ROCclr blit kernels"),
-    (r"^Memcpy|^CopyDeviceTo|^CopyHostTo|__amd_rocclr_copyBuffer", KernelKind.COPY,
-     "Kineto libkineto/src/CuptiActivity.cpp; ROCclr blit kernels"),
-)  # fmt: skip
+    (r"^Memset", KernelKind.MEMSET, "Kineto libkineto/src/CuptiActivity.cpp"),
+    (r"^Memcpy|^Copy(Device|Host)To", KernelKind.COPY, "Kineto libkineto/src/CuptiActivity.cpp, RoctracerActivity"),
+)
 _COMPUTE = (
+    (r"__amd_rocclr_(copy|fill)", KernelKind.COPY_KERNEL, "ROCclr device/blitcl.cpp"),
     # before GEMM: fused attention contains "gemm" in its template arguments
     (r"flash::|flash_(fwd|bwd|attn)|FlashAttn|fmha|mha_(fwd|bwd|fprop|dgrad)|_attention_|paged_attention|PyTorchMemEffAttention"
      r"|AttentionKernel|AttentionBackwardKernel|attn_(fwd|bwd)|_attn_|cudnn.*sdpa|flex_attention|fused_attention|aiter::f?mha",

@@ -106,7 +106,7 @@ class Measured:
     # -- time ------------------------------------------------------------------------
 
     def _rows(self, rank: int) -> DeviceRows:
-        mine = np.flatnonzero(self.rank == rank)
+        mine = np.arange(*np.searchsorted(self.rank, (rank, rank + 1)))
         mine = mine[np.argsort(self.start_s[mine], kind="stable")]
         return DeviceRows(
             start_s=self.start_s[mine], end_s=self.end_s[mine], kind=self.kind[mine], launch_s=self.launch_s[mine]
@@ -187,28 +187,31 @@ class Measured:
             ``name``, ``operator`` (None where unknown), ``kind``, ``count``,
             ``total_s``, ``fraction`` (of all kernels of the rank, or of the step).
         """
-        mine = self.rank == rank
+        rows = np.arange(*np.searchsorted(self.rank, (rank, rank + 1)))
         if step is not None:
-            mine = mine & (self.step == step)
-        rows = np.flatnonzero(mine)
-        duration_s = (self.end_s - self.start_s)[rows]
-        key = np.stack([self.name_id[rows], self.operator_id[rows], self.kind[rows]], axis=1)
-        unique, which = np.unique(key, axis=0, return_inverse=True)
-        which = which.reshape(-1)
+            rows = rows[self.step[rows] == step]
+        duration_s = self.end_s[rows] - self.start_s[rows]
+        # a name may be of several kinds, where metadata tell what its name does not
+        whole = (self.name_id[rows].astype(np.int64) * (len(self.names) + 1) + self.operator_id[rows] + 1) * 256
+        unique, first, which = np.unique(whole + self.kind[rows], return_index=True, return_inverse=True)
         total_s = np.bincount(which, duration_s, minlength=len(unique))
         count = np.bincount(which, minlength=len(unique))
         all_s = float(duration_s.sum()) or 1.0
-        return [
-            {
-                "name": self.names[unique[i, 0]],
-                "operator": self.names[unique[i, 1]] if unique[i, 1] >= 0 else None,
-                "kind": KernelKind(int(unique[i, 2])).label,
-                "count": int(count[i]),
-                "total_s": float(total_s[i]),
-                "fraction": float(total_s[i]) / all_s,
-            }
-            for i in np.argsort(-total_s, kind="stable")[:most].tolist()
-        ]
+        found = []
+        for i in np.argsort(-total_s, kind="stable")[:most].tolist():
+            row = rows[first[i]]
+            operator = int(self.operator_id[row])
+            found.append(
+                {
+                    "name": self.names[self.name_id[row]],
+                    "operator": self.names[operator] if operator >= 0 else None,
+                    "kind": KernelKind(int(self.kind[row])).label,
+                    "count": int(count[i]),
+                    "total_s": float(total_s[i]),
+                    "fraction": float(total_s[i]) / all_s,
+                }
+            )
+        return found
 
     # -- out -------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def test_totals_of_the_index(shared: Path) -> None:
 
 
 def test_a_trace_without_gpu_says_so(shared: Path) -> None:
-    with pytest.raises(pt.InputError, match="holds no events of a GPU .*backend gloo"):
+    with pytest.raises(pt.InputError, match=r"holds no events of a GPU .*backend gloo"):
         pt.read_trace(shared / "cases" / "traces" / "K10_gloo_cpu_only.json.gz")
 
 

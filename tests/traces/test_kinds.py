@@ -6,7 +6,7 @@ import pytest
 
 from proteus.traces.kinds import KernelKind, kind_of_collective, kind_of_copy, kind_of_kernel
 
-NAMES = {
+NAMES: dict[str, tuple[str, ...]] = {
     "gemm": (
         "volta_sgemm_128x32_nt",
         "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x4_tn",
@@ -33,7 +33,7 @@ NAMES = {
     "softmax": ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, true, false>(float*)",),
     "elementwise": (
         "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)",
-        "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::BinaryFunctor<float> > >()",
+        "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::BinaryFunctor > >()",
         "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>(int)",
         "triton_poi_fused_add_mul_silu_7",
     ),
@@ -42,7 +42,7 @@ NAMES = {
         "triton_red_fused_sum_2",
     ),
     "optimizer": (
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor>()",
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<Metadata<4>, FusedAdamMathFunctor>()",
         "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctorMaster<float> >(long)",
         "void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<c10::Half, float>()",
     ),
@@ -62,12 +62,13 @@ NAMES = {
         "ncclDevKernel_AllReduce_Sum_bf16_TREE_LL(ncclDevKernelArgsStorage<4096ul>)",
         "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
     ),
-    "all_gather": ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "ncclKernel_AllGather_RING_LL_Sum_int8_t()"),
+    "all_gather": ("ncclDevKernel_AllGather_RING_LL(ncclDevComm*)", "ncclKernel_AllGather_RING_LL_Sum_int8_t()"),
     "reduce_scatter": ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevComm*)",),
-    "send_recv": ("ncclDevKernel_SendRecv(ncclDevComm*, unsigned long)", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t()"),
+    "send_recv": ("ncclDevKernel_SendRecv(ncclDevComm*)", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t()"),
     "broadcast": ("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)",),
     "reduce": ("ncclDevKernel_Reduce_Sum_f32_RING_LL(ncclDevComm*)",),
     "unknown_comm": ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "rcclGenericKernel<1, false>()"),
+    "copy_kernel": ("__amd_rocclr_copyBuffer.kd", "__amd_rocclr_fillBufferAligned"),
     "unknown": ("my_kernel(float*)", "compute_all_the_things"),
 }  # fmt: skip
 
@@ -90,11 +91,17 @@ def test_every_kind_is_of_one_class() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("nccl:all_reduce", "all_reduce"), ("nccl:_all_gather_base", "all_gather"), ("allgather_into_tensor_coalesced", "all_gather"),
-        ("nccl:reduce_scatter_tensor_coalesced", "reduce_scatter"), ("nccl:all_to_all", "all_to_all"),
-        ("nccl:send 0->1", "send_recv"), ("nccl:recv 0<-1", "send_recv"), ("broadcast", "broadcast"), ("alltoallv", "all_to_all"),
+        ("nccl:all_reduce", "all_reduce"),
+        ("nccl:_all_gather_base", "all_gather"),
+        ("allgather_into_tensor_coalesced", "all_gather"),
+        ("nccl:reduce_scatter_tensor_coalesced", "reduce_scatter"),
+        ("nccl:all_to_all", "all_to_all"),
+        ("nccl:send 0->1", "send_recv"),
+        ("nccl:recv 0<-1", "send_recv"),
+        ("broadcast", "broadcast"),
+        ("alltoallv", "all_to_all"),
     ],
-)  # fmt: skip
+)
 def test_collectives(name: str, kind: str) -> None:
     told = kind_of_collective(name)
     assert told is not None and told.label == kind

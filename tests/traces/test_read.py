@@ -62,8 +62,15 @@ def test_old_names_of_the_same_things(tmp_path: Path) -> None:
 
 
 def test_metadata_of_collectives(tmp_path: Path) -> None:
-    metadata = {"Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 8000, "dtype": "BFloat16",
-                "Group size": 8, "Process Group Name": "3", "Process Group Description": "mesh_tp"}  # fmt: skip
+    metadata = {
+        "Collective name": "_allgather_base",
+        "In msg nelems": 1000,
+        "Out msg nelems": 8000,
+        "dtype": "BFloat16",
+        "Group size": 8,
+        "Process Group Name": "3",
+        "Process Group Description": "mesh_tp",
+    }
     measured = read(tmp_path, [kernel(0, 5, GENERIC, stream=20, **metadata)])
     columns = measured.to_columns()
     assert columns["kind"].tolist() == ["all_gather"]

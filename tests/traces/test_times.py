@@ -71,7 +71,7 @@ def test_parts_add_up_to_the_window_at_random() -> None:
     for _ in range(50):
         n = int(rng.integers(1, 40))
         start = np.sort(rng.uniform(0, 100, n))
-        kind = rng.choice([0, 5, 15, 16, 17, 20, 26, 27], n).astype(np.uint8)
+        kind = rng.choice([0, 5, 15, 16, 17, 20, 27, 28], n).astype(np.uint8)
         rows = DeviceRows(start_s=start, end_s=start + rng.uniform(0, 9, n), kind=kind, launch_s=start - 5)
         times = rank_times(0, rows, 10.0, 90.0)
         parts = times.compute_s + times.exposed_comm_s + times.copy_s + times.idle_s
@@ -81,7 +81,7 @@ def test_parts_add_up_to_the_window_at_random() -> None:
         grid = np.linspace(10.0, 90.0, 80_001)[:-1] + 0.0005
         on = np.zeros((3, len(grid)), bool)
         for a, b, k in zip(rows.start_s, rows.end_s, kind, strict=True):
-            on[0 if k < 16 else 1 if k < 26 else 2] |= (grid >= a) & (grid < b)
+            on[0 if k < 17 else 1 if k < 27 else 2] |= (grid >= a) & (grid < b)
         assert times.compute_s == pytest.approx(on[0].mean() * 80, abs=0.05)
         assert times.comm_s == pytest.approx(on[1].mean() * 80, abs=0.05)
         assert times.overlapped_s == pytest.approx((on[0] & on[1]).mean() * 80, abs=0.05)
