@@ -2,12 +2,13 @@
 
 ::
 
-    files ─► kineto / nsys ─► FileEvents ─► read_trace ─► Measured ─► times, steps, table, JSON
+    files ─► kineto / nsys / chakra ─► FileEvents ─► read_trace ─► Measured ─► times, steps, table, JSON
               (one reader per format)        (ranks, clocks, links)
 """
 
+from proteus.traces.chakra import read_chakra, write_chakra
 from proteus.traces.kinds import KernelKind
 from proteus.traces.measured import Measured
 from proteus.traces.read import read_trace
 
-__all__ = ["KernelKind", "Measured", "read_trace"]
+__all__ = ["KernelKind", "Measured", "read_chakra", "read_trace", "write_chakra"]

@@ -28,7 +28,7 @@ def is_sqlite(path: Path) -> bool:
         with open(path, "rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def read_nsys(path: Path) -> FileEvents:

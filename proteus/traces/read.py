@@ -13,6 +13,7 @@ import numpy as np
 from proteus.arguments import Each, Either, FilePath, Switch, takes
 from proteus.errors import InputError, context
 from proteus.traces.align import clock_shift_s, ends_of
+from proteus.traces.chakra import is_chakra, read_chakra_events
 from proteus.traces.events import FileEvents
 from proteus.traces.kinds import KernelKind, kind_of_collective, kind_of_copy, kind_of_kernel
 from proteus.traces.kineto import read_kineto
@@ -22,7 +23,7 @@ from proteus.traces.nsys import is_sqlite, read_nsys
 from proteus.traces.steps import find_steps
 
 #: what a trace's file may be called, in a folder of them
-_SUFFIXES = (".json", ".json.gz", ".sqlite")
+_SUFFIXES = (".json", ".json.gz", ".sqlite", ".et")
 #: microseconds; an event so far from the others has a broken time
 _FAR_US = 86_400e6
 #: host annotations of collectives begin so; PyTorch csrc/distributed/c10d
@@ -54,8 +55,8 @@ def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     ----------
     paths
         A file, several (one per rank), or a folder of them: traces of the
-        PyTorch profiler (``.json``, ``.json.gz``) or exports of Nsight
-        Systems (``.sqlite``).
+        PyTorch profiler (``.json``, ``.json.gz``), exports of Nsight Systems
+        (``.sqlite``), or Chakra execution traces with times (``.et``).
     align
         Shift the clocks of ranks so that collectives end together.
 
@@ -87,7 +88,7 @@ def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     without: list[str] = []
     for path in files:
         with context(str(path)):
-            file = read_nsys(path) if is_sqlite(path) else read_kineto(path)
+            file = _read(path)
             parts = _devices(file)
         if not parts:
             host = f"{len(file.ops['ts'])} operators on the host"
@@ -122,6 +123,13 @@ def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     if zero:
         warnings.append(f"{zero} events last shorter than the profiler's clock tells: their time counts as 0")
     return replace(measured, warnings=tuple(warnings))
+
+
+def _read(path: Path) -> FileEvents:
+    """One file, by what it is."""
+    if is_chakra(path):
+        return read_chakra_events(path)
+    return read_nsys(path) if is_sqlite(path) else read_kineto(path)
 
 
 def _files(paths: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:
@@ -227,9 +235,9 @@ def _kinds(file: FileEvents, op: np.ndarray, parent: np.ndarray) -> np.ndarray:
     for copies, tell in ((False, kind_of_kernel), (True, kind_of_copy)):
         rows = np.flatnonzero(is_copy == copies)
         kind[rows] = _by_name(kernels["name"][rows], names, tell)
-    first_comm, last_comm = KernelKind.ALL_REDUCE, KernelKind.UNKNOWN_COMM
-    is_comm = (kind >= first_comm) & (kind <= last_comm)
-    for row in np.flatnonzero(is_comm).tolist():
+    # a group of sends and receives may be one collective, and a generic kernel may be any; one that names its
+    # collective is believed
+    for row in np.flatnonzero(np.isin(kind, (KernelKind.SEND_RECV, KernelKind.UNKNOWN_COMM))).tolist():
         metadata = kernels["collective"][row]
         told = file.collectives[metadata].kind if metadata >= 0 else None
         at = int(op[row])
@@ -237,8 +245,7 @@ def _kinds(file: FileEvents, op: np.ndarray, parent: np.ndarray) -> np.ndarray:
             name = names[file.ops["name"][at]]
             told = kind_of_collective(name) if name.startswith(_COMM_ANNOTATIONS) else None
             at = int(parent[at])
-        # a group of sends and receives may be one collective; a kernel that names its collective is believed
-        if told is not None and kind[row] in (KernelKind.SEND_RECV, KernelKind.UNKNOWN_COMM):
+        if told is not None:
             kind[row] = told
     return kind
 
