@@ -13,8 +13,9 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "trace",
         help="where the time of a measured run went",
-        description="Read traces of the PyTorch profiler (.json, .json.gz) or exports of Nsight Systems (.sqlite) and "
-        "say per rank and per step what was computed, communicated, hidden and idle.",
+        description="Read traces of the PyTorch profiler (.json, .json.gz), exports of Nsight Systems (.sqlite) or "
+        "Chakra execution traces with times (.et), and say per rank and per step what was computed, communicated, "
+        "hidden and idle.",
         allow_abbrev=False,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="a trace per rank, or folders of them")

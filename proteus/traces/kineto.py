@@ -127,7 +127,7 @@ def read_kineto(path: Path) -> FileEvents:
                         steps.setdefault(int(step[1]), (ts, ts + dur))
                     continue
                 ops.add(ts, dur, _thread(event), id_of(name))
-            if len(kernels) + len(ops) + len(launches) > MAX_EVENTS:
+            if file.num_events > MAX_EVENTS:
                 file.warnings.append(f"holds more than {MAX_EVENTS} events; the rest is not read")
                 break
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):

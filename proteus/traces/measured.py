@@ -213,6 +213,41 @@ class Measured:
             )
         return found
 
+    def collectives(self) -> list[dict[str, Any]]:
+        """Communication per rank, kind and process group, the longest first.
+
+        Returns
+        -------
+        list of dict
+            ``rank``, ``kind``, ``group``, ``count``, ``total_s``, ``bytes`` (0 where
+            the profiler did not record them) and ``Bps``, bytes over the time of
+            those whose bytes are known (None without any).  The bytes are the
+            larger of what goes in and what comes out of a rank, the time counts
+            waiting for late ranks.
+        """
+        rows = np.flatnonzero((self.kind > KernelKind.UNKNOWN) & (self.kind < KernelKind.COPY))
+        groups, group = np.unique(self.group[rows].astype(str), return_inverse=True)
+        key = np.stack([self.rank[rows], self.kind[rows], group.reshape(-1)], axis=1).astype(np.int64)
+        unique, which = np.unique(key, axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        duration_s, size = self.end_s[rows] - self.start_s[rows], self.bytes[rows]
+        total_s = np.bincount(which, duration_s, minlength=len(unique))
+        known_s = np.bincount(which, np.where(size > 0.0, duration_s, 0.0), minlength=len(unique))
+        moved = np.bincount(which, size, minlength=len(unique))
+        count = np.bincount(which, minlength=len(unique))
+        return [
+            {
+                "rank": int(unique[i, 0]),
+                "kind": KernelKind(int(unique[i, 1])).label,
+                "group": str(groups[unique[i, 2]]),
+                "count": int(count[i]),
+                "total_s": float(total_s[i]),
+                "bytes": float(moved[i]),
+                "Bps": float(moved[i] / known_s[i]) if known_s[i] > 0.0 else None,
+            }
+            for i in np.argsort(-total_s, kind="stable").tolist()
+        ]
+
     # -- out -------------------------------------------------------------------------
 
     def to_columns(self) -> dict[str, np.ndarray]:

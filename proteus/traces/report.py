@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proteus.units import format_seconds
+from proteus.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from proteus.traces.measured import Measured
@@ -27,6 +27,14 @@ def table(measured: Measured) -> str:
     late = stragglers(measured)
     if late:
         lines += ["", *late]
+    first = measured.ranks[0].rank
+    rows = [row for row in measured.collectives() if row["rank"] == first]
+    if rows:
+        lines += ["", f"communication of rank {first}, waiting for other ranks included"]
+    for row in rows:
+        rate = f"{format_bytes(row['bytes'])}, {row['Bps'] / 1e9:.3g} GB/s" if row["Bps"] else "size not recorded"
+        of = f" of {row['group']}" if row["group"] else ""
+        lines.append(f"  {format_seconds(row['total_s']):>9} {row['count']:>13} × {row['kind']}{of}: {rate}")
     for rank in measured.ranks[:1]:
         lines += ["", f"kernels of rank {rank.rank} that take longest"]
         for row in measured.top_operators(rank.rank):

@@ -75,6 +75,10 @@ def test_metadata_of_collectives(tmp_path: Path) -> None:
     columns = measured.to_columns()
     assert columns["kind"].tolist() == ["all_gather"]
     assert (columns["bytes"].tolist(), columns["group"].tolist()) == ([16000.0], ["mesh_tp"])
+    (row,) = measured.collectives()
+    assert (row["rank"], row["kind"], row["group"], row["count"]) == (0, "all_gather", "mesh_tp", 1)
+    assert row["Bps"] == pytest.approx(16000 / 5e-6)
+    assert "1 × all_gather of mesh_tp: " in str(measured) and "3.2 GB/s" in str(measured)
 
 
 def test_annotation_tells_a_generic_collective(tmp_path: Path) -> None:
