@@ -36,7 +36,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from leave_one_table_out import ALONE, framework
+from leave_one_table_out import ALONE, with_settings
 
 from proteus.costs import residuals
 from proteus.costs.residuals import StepKind
@@ -130,8 +130,7 @@ def unseen(runs: Sequence[Run], cold: Sequence[Score]) -> list[Score]:
     found = []
     for run, score in zip(runs, cold, strict=True):
         if run.table_id in ALONE:
-            with framework(ALONE[run.table_id]):
-                score = score_run(run)
+            score = score_run(with_settings([run], ALONE[run.table_id])[0])
         found.append(score)
     return found
 

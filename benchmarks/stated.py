@@ -38,7 +38,9 @@ def _is_old_megatron(row: Row) -> bool:
     plain = re.sub(r"\(.*?\)", "", row["framework"].lower()).strip()
     if plain not in ("megatron-lm", "megatron-lm ptd-p"):
         return False
-    return "simumax" not in row["framework"].lower() and not re.search(r"h100|b200|2023", row["gpu"] + row["framework_version"])
+    return "simumax" not in row["framework"].lower() and not re.search(
+        r"h100|b200|2023", row["gpu"] + row["framework_version"]
+    )
 
 
 def _is_zero_bubble(row: Row) -> bool:
@@ -59,32 +61,33 @@ def _trains_gpt3_without_dropout(row: Row) -> bool:
 
 
 ALEPH = (
-    "framework=megatron-core; fused_bias_activation=false; norm=chain; fused_rope=false; fused_grad_accumulation=false; "
-    "fp32_grads=false; optimizer_kernels=foreach; loss=held; wire_bytes=8; regathers=false; engine_workspace=false; "
-    "bucket_elements_per_rank=0; precision=bf16; overlap_gradients=false; pipeline_cut=modules; pad_vocab=0"
+    "framework=megatron-core; fused_bias_activation=false; norm=chain; fused_rope=false; "
+    "fused_grad_accumulation=false; fp32_grads=false; optimizer_kernels=foreach; loss=held; wire_bytes=8; "
+    "regathers=false; engine_workspace=false; bucket_elements_per_rank=0; precision=bf16; "
+    "overlap_gradients=false; pipeline_cut=modules; pad_vocab=0"
 )
 RULES: tuple[Rule, ...] = (
     # -- what ran
     (_has("framework", "aleph"), ALEPH,
-     "Aleph-Alpha/scaling src/scaling: core/nn/norm/rms_norm.py, nn/mlp.py and transformer/model/losses/cross_entropy.py "
-     "written in operators; optimizer/allreduce.py casts bf16 gradients to fp32 and reduces them whole also under ZeRO-1, "
-     "which moves twice the 4 bytes of a scatter; torch.optim.AdamW; core/nn/linear/utils.py gathers sequences without "
-     "gathering them again; parallel_module.py names the logits until the next forward; pipeline_partitioning.py: "
-     "uniform over all modules; Hagemann et al., arXiv 2311.05610, section 3"),
+     "Aleph-Alpha/scaling src/scaling: core/nn/norm/rms_norm.py, nn/mlp.py, transformer/model/losses/cross_entropy.py "
+     "written in operators; optimizer/allreduce.py casts bf16 gradients to fp32 and reduces them whole also with "
+     "ZeRO-1, which moves twice the 4 bytes of a scatter; torch.optim.AdamW; core/nn/linear/utils.py gathers sequences "
+     "without gathering them again; parallel_module.py names the logits until the next forward; "
+     "pipeline_partitioning.py: uniform over all modules; Hagemann et al., arXiv 2311.05610, section 3"),
     (lambda row: "aleph" in row["framework"].lower() and row["flash_attention"] == "torch", "attention=unfused_fp32",
      "Aleph-Alpha/scaling core/nn/attention: the softmax of an fp32 copy"),
     (lambda row: "aleph" in row["framework"].lower() and row["flash_attention"] == "fused", "attention=fused_softmax",
      "arXiv 2311.05610, section 3: Megatron-LM's fused softmax kernel"),
-    (lambda row: "aleph" in row["framework"].lower() and row["flash_attention"] == "flash_attention", "attention=flash1",
-     "arXiv 2311.05610: FlashAttention 1.0.8 beside version 2"),
+    (lambda row: "aleph" in row["framework"].lower() and row["flash_attention"] == "flash_attention",
+     "attention=flash1", "arXiv 2311.05610: FlashAttention 1.0.8 beside version 2"),
     (lambda row: "aleph" in row["framework"].lower() and "RMS kernel" in row["flash_attention"], "norm=tuned",
      "arXiv 2311.05610, section 4.1: RMSNorm kernel of flash-attention"),
-    (_has("framework", "vtrain"),
-     "framework=megatron-deepspeed; precision=fp16; overlap_gradients=false; pipeline_cut=layers",
-     "VIA-Research/vTrain README: Megatron-DeepSpeed's Megatron-LM without gradient buckets, full recomputation"),
+    (_has("framework", "vtrain"), "framework=megatron-lm@2",
+     "VIA-Research/vTrain src/model: layers and the fused scale-mask-softmax of Megatron-LM v2; src/config.py: "
+     "use_checkpoint true, use_gradient_bucket false"),
     (_is_zero_bubble, "framework=megatron-lm@2; precision=fp16; overlap_gradients=false; vocab=32000",
-     "sail-sg/zero-bubble-pipeline-parallelism README, examples/pretrain_zero_bubble.sh: fp16, a SentencePiece tokenizer "
-     "of 32,000 pieces; peaks of memory of arXiv 2401.10241, table 4, are those of kept scores"),
+     "sail-sg/zero-bubble-pipeline-parallelism README, examples/pretrain_zero_bubble.sh: fp16, a SentencePiece "
+     "tokenizer of 32,000 pieces; peaks of memory of arXiv 2401.10241, table 4, are those of kept scores"),
     (lambda row: _is_zero_bubble(row) and row["pp_schedule"].startswith("ZB"), "overlap_steps=true",
      "arXiv 2401.10241, section 4: --enable-optimizer-post-validation"),
     (_is_old_megatron, "framework=megatron-lm@2",

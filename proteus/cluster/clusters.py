@@ -113,7 +113,9 @@ def _described(text: str, nodes: int | None) -> Cluster:
         raise InputError(f"cluster {text!r} and nodes={nodes} disagree; give one of them")
     plain = " ".join(text.split())
     fabric = Fabric(family=preset["network"])
-    return Cluster(name=plain, runs=((host(plain, preset), nodes or count or 1),), fabric=fabric)
+    return Cluster(
+        name=plain, runs=((host(plain, preset), next(n for n in (nodes, count, 1) if n is not None)),), fabric=fabric
+    )
 
 
 def _fabric(name: str) -> Fabric:

@@ -100,6 +100,12 @@ class Experts:
     dropless: bool = False
     dense_layers: int = 0
 
+    def __post_init__(self) -> None:
+        if self.dropless and self.capacity_factor != 1.0:
+            raise ModelError(
+                f"capacity_factor={self.capacity_factor} drops tokens and dropless=True drops none; give dropless=False"
+            )
+
     def slots(self, tokens: int) -> int:
         """Slots of one expert for `tokens` tokens."""
         if self.dropless:

@@ -258,6 +258,8 @@ def _without_effect(plan: Plan, decided: DecidedPlan) -> Iterator[str]:
         value = getattr(plan, name)
         if value not in (None, False, "none") and decided.value(degree) == 1:
             yield f"{name}={value} changes nothing: {degree} is 1"
+    if plan.schedule == "1f1b" and decided.value("schedule") == "interleaved":
+        yield f"schedule=1f1b with virtual_stages={plan.virtual_stages} is the interleaved schedule"
     if plan.pipeline_cut is not None and decided.value("pp") == 1:
         yield f"pipeline_cut={plan.pipeline_cut} changes nothing: pp is 1"
 

@@ -33,6 +33,9 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     count = model.blocks[main].count
     before = sum(block.count for block in model.blocks[:main])
     total = model.num_blocks
+    if num_chunks > total:
+        name = model.blocks[main].name
+        raise StrategyError(f"{num_chunks} pipeline chunks for {total} blocks ({count} {name}); possible: 1 to {total}")
     if layers is not None:
         kinds = [block.count for block in model.blocks if block.indexed]
         if len(layers) != num_chunks or sum(layers) not in (count, sum(kinds)) or min(layers) < 0:
@@ -48,9 +51,6 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     elif count > 1 and count % num_chunks == 0:
         step = count // num_chunks
         edges = [0, *(before + step * i for i in range(1, num_chunks)), total]
-    elif num_chunks > total:
-        name = model.blocks[main].name
-        raise StrategyError(f"{num_chunks} pipeline chunks for {total} blocks ({count} {name}); possible: 1 to {total}")
     else:
         flop = ((sum(op.flop() for op in block.ops), block.count) for block in model.blocks)
         edges = list(balanced_edges(tuple(cost for cost, copies in flop for _ in range(copies)), num_chunks))

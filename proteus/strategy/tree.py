@@ -121,11 +121,24 @@ def _is_whole(op: Op, dim: str) -> bool:
 _PLAN_NAME = {"name": "schedule"}
 
 
+def _merged(edits: Edits, selector: str, said: NodeConfig) -> Edits:
+    """`edits` with `said` on top of what the node was told since it was last made to say nothing."""
+    at = max((n for n, (path, _) in enumerate(edits) if path == selector), default=-1)
+    before = edits[at][1] if at >= 0 else None
+    if before is None:
+        return (*edits, (selector, said))
+    return (*edits[:at], (selector, said.over(before)), *edits[at + 1 :])
+
+
 def _axes(value: object) -> tuple[str, ...]:
     axes = (value,) if isinstance(value, str) else value
     if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
         raise StrategyError(f"{value!r} names no mesh axes; give a name or a tuple of names")
     return tuple(axes)
+
+
+#: (selector, what it was told) in order; None where the node was made to say nothing
+Edits = tuple[tuple[str, NodeConfig | None], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +154,7 @@ class _Origin:
     decided: DecidedPlan
     notes: tuple[str, ...]
     configs: tuple[tuple[str, NodeConfig], ...]
-    edits: tuple[tuple[str, NodeConfig | None], ...] = ()
+    edits: Edits = ()
     num_devices: int | None = None
 
 
@@ -236,7 +249,7 @@ class StrategyTree:
         return self._state.origin.model if self._state.origin else self.model
 
     @property
-    def edits(self) -> tuple[tuple[str, NodeConfig | None], ...]:
+    def edits(self) -> Edits:
         """(selector, config) of what :meth:`set` said on top of the plan; None where :meth:`unset` took it back."""
         return self._state.origin.edits if self._state.origin else ()
 
@@ -391,9 +404,7 @@ class StrategyTree:
         configs[selector] = said.over(configs.get(selector, NodeConfig()))
         origin = self._state.origin
         if origin is not None:
-            edits = dict(origin.edits)
-            edits[selector] = said.over(edits.get(selector) or NodeConfig())
-            origin = replace(origin, edits=tuple(edits.items()))
+            origin = replace(origin, edits=_merged(origin.edits, selector, said))
         return self._with(configs=tuple(configs.items()), origin=origin)
 
     def _checked(
@@ -437,7 +448,8 @@ class StrategyTree:
             raise StrategyError(f"{selector or 'model'} has no config of its own")
         origin = self._state.origin
         if origin is not None:
-            origin = replace(origin, edits=tuple({**dict(origin.edits), selector: None}.items()))
+            others = tuple(edit for edit in origin.edits if edit[0] != selector)
+            origin = replace(origin, edits=(*others, (selector, None)))
         return self._with(configs=tuple(item for item in self.configs if item[0] != selector), origin=origin)
 
     def _check_axes(self, selector: str, cut: Mapping[str, tuple[str, ...]], memory: Mapping[Any, Memory]) -> None:
@@ -668,9 +680,7 @@ class StrategyTree:
             raise StrategyError("this tree was built by hand, so nothing tells its edits apart; use set() and unset()")
         return self._again(origin.plan, origin.num_devices, tuple(edits))
 
-    def _again(
-        self, plan: Plan, num_devices: int | None, edits: tuple[tuple[str, NodeConfig | None], ...] | None = None
-    ) -> StrategyTree:
+    def _again(self, plan: Plan, num_devices: int | None, edits: Edits | None = None) -> StrategyTree:
         """The tree of another plan, with the edits made on this one unless others are given."""
         origin = self._state.origin
         assert origin is not None

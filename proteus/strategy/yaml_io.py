@@ -48,6 +48,8 @@ ROOT = "model"
 _TOP = ("model", "digest", "seq", "lora", "plan", "mesh", "training", "schedule", "stages", "nodes")
 #: what a plan says itself
 _NOT_BESIDE_PLAN = ("mesh", "training", "stages")
+#: the recipe's word for a node is dropped before the node is told anything else
+RESET = "reset"
 _NODE = ("partition", "memory", "recompute", "exchange", "frozen")
 
 
@@ -72,7 +74,13 @@ def _planned(tree: StrategyTree, said: Plan) -> dict[str, Any]:
     plan = {name: list(value) if isinstance(value, tuple) else value for name, value in said.said.items()}
     if said.framework is not None:
         plan["framework"] = specs()["framework"].kind.text(said.framework)
-    nodes = {selector or ROOT: None if config is None else _plain_node(config) for selector, config in tree.edits}
+    nodes: dict[str, Any] = {}
+    for selector, config in tree.edits:
+        name = selector or ROOT
+        if config is None:
+            nodes[name] = None
+        else:  # a node that was made to say nothing before says so first
+            nodes[name] = {**({RESET: True} if name in nodes else {}), **_plain_node(config)}
     return {
         "plan": plan,
         **({} if tree.schedule.grid is None else {"schedule": {"grid": tree.schedule.grid}}),
@@ -161,6 +169,9 @@ def from_yaml(
             elif tree.plan is None:
                 tree = tree.set(node, **reader.node(row, path))
             else:  # the plan may have changed since the edit, which then says nothing for now
+                row = dict(reader.mapping(row, path))
+                if row.pop(RESET, False) is True and node in dict(tree.configs):
+                    tree = tree.unset(node)
                 tree = tree.edit(node, **reader.node(row, path))
     return StrategyTree(tree.model, _state=tree._state)
 

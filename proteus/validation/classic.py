@@ -12,6 +12,8 @@ from proteus.hardware import Gpu
 from proteus.validation.architecture import ModelCall
 from proteus.validation.runs import Run
 from proteus.validation.settings import Settings
+from proteus.validation.strategy import changed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocking:
@@ -171,9 +173,9 @@ def classic_question(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> 
         global_batch=run.global_batch,
         precision=precision,
         optimizer=found.optimizer,
-        framework=framework.text,
+        framework=changed(framework, dict(said.framework)).text,
     )
-    return ModelCall(name=found.model, dims=dims), plan.changed(**said.plan)
+    return ModelCall(name=found.model, dims={**dims, **said.model}), plan.changed(**said.plan)
 
 
 def _precision(run: Run, gpu: Gpu) -> str:

@@ -126,11 +126,12 @@ def page(evidence: Evidence, folder: str) -> str:
         f"{len(evidence.runs)} published runs from {len(by_table(cold))} tables, "
         "each predicted from its configuration alone.",
         _overall(cold, warm),
+        *_first_met(evidence),
         f"![predicted against measured, cold]({folder}/cold.svg)",
         f"![predicted against measured, one run seen]({folder}/warm.svg)",
         "## By source table",
         "`n/e`: not expressible. `bias`: median signed error. `in band`: rows whose measured step time lies in the "
-        "predicted band. `tau`: Kendall's tau of the throughput by GPU. "
+        "predicted band. `tau`: Kendall's tau of the throughput per GPU. "
         "`verdicts`: fits or out of memory, told right. `held out`: mean error with the constants seen in whole "
         "steps (below) as they are without this table. `warm`: mean error of the other rows after one run was seen. "
         "`one scale`: mean error left when the best single factor for the whole table is known: what lies beyond a "
@@ -227,6 +228,24 @@ def held_out() -> dict[str, float]:
     return added
 
 
+def first_met_error() -> float:
+    """Mean over the tables collected later of their mean error as they were first met."""
+    first = json.loads(FIRST.read_text(encoding="utf-8"))["tables"].values()
+    return fmean(error for then in first if (error := then["mean_error"]) is not None)
+
+
+def _first_met(evidence: Evidence) -> list[str]:
+    """The error on tables that nobody had seen, beside the error after what they showed was mended."""
+    if not evidence.later:
+        return []
+    now = mean_table_error(summarize(found) for found in by_table(evidence.later).values())
+    return [
+        f"Tables that were collected later had a mean error of {percent(first_met_error())} when they were first met, "
+        f"and have {percent(now)} after what they showed to be wrong was mended: the first number is what to expect of "
+        "a run that nobody has compared yet."
+    ]
+
+
 def _later(evidence: Evidence, folder: str) -> list[str]:
     """The tables that shaped nothing, as they were first met and now."""
     if not evidence.later:
@@ -241,7 +260,6 @@ def _later(evidence: Evidence, folder: str) -> list[str]:
         warm = after[name].mean_error if name in after else None
         more = (warm, then.get("mean_error"), then.get("coverage"))
         rows.append((*_cells(name, s), *(percent(share) for share in more)))
-    then_errors = [error for then in first.values() if (error := then["mean_error"]) is not None]
     text = (
         f"{len(evidence.later)} more runs, from {len(tables)} tables, were collected when every constant had been set; "
         "no constant of a cold prediction was fitted to them, only the band and how far one run teaches another. "
@@ -250,7 +268,7 @@ def _later(evidence: Evidence, folder: str) -> list[str]:
     )
     means = [percent(mean_table_error(found)) for found in (tables, after.values())]
     told = (
-        f"Mean over tables of their mean error: {percent(fmean(then_errors))} when first met, {means[0]} now, "
+        f"Mean over tables of their mean error: {percent(first_met_error())} when first met, {means[0]} now, "
         f"{means[1]} after one run was seen; median over rows {percent(summarize(evidence.later).median_error)}."
     )
     picture = f"![predicted against measured, runs collected later]({folder}/later.svg)"

@@ -81,9 +81,7 @@ def parse(text: str) -> Settings:
                 raise InputError(unknown("field", name, (*specs(), *FIELDS, *MODEL_DIMS, *described.FIELDS)))
         except ValueError as error:
             raise StrategyError(f"settings: {part}: {error}") from None
-    return Settings(
-        plan=plan, framework=framework, model=dims.parse(",".join(model)) if model else {}, hosts=hosts
-    )
+    return Settings(plan=plan, framework=framework, model=dims.parse(",".join(model)) if model else {}, hosts=hosts)
 
 
 #: dims that a row may state without a column for them

@@ -42,7 +42,7 @@ def plan_of(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> Plan:
     plan |= said.plan
     if plan.get("zero", 1) == 0:
         plan.pop("shard", None)
-    plan["framework"] = _changed(framework, changes).text if changes or name is not None else None
+    plan["framework"] = changed(framework, changes).text if changes or name is not None else None
     return Plan.of({key: value for key, value in plan.items() if value is not None})
 
 
@@ -61,7 +61,8 @@ def framework_of(run: Run, said: Settings, assumed: list[str]) -> tuple[str | No
     return found.text, found
 
 
-def _changed(framework: Framework, changes: dict[str, Any]) -> Framework:
+def changed(framework: Framework, changes: dict[str, Any]) -> Framework:
+    """The framework with facts and fields that a row states."""
     facts = {name: value for name, value in changes.items() if name in frameworks.FACTS}
     fields = {name: value for name, value in changes.items() if name not in frameworks.FACTS}
     return framework.given(**facts).but(**fields)

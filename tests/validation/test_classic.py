@@ -83,7 +83,9 @@ def test_a_rate_of_squad_is_not_that_of_its_steps(gpus: int, batch: int, rate: f
 
 
 def test_scripts_that_switch_peer_to_peer_off_go_through_host_memory() -> None:
-    header = "model,framework,gpu,n_gpus,gpus_per_node,link,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
+    header = (
+        "model,framework,gpu,n_gpus,gpus_per_node,link,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
+    )
     kinds = {}
     for settings in ("", "peer_to_peer=false"):
         row = f"resnet50,PyTorch,H100 80GB SXM5,2,2,NVLink,64,100,images/s,AMP,{settings}\n"
@@ -92,3 +94,10 @@ def test_scripts_that_switch_peer_to_peer_off_go_through_host_memory() -> None:
     direct, through = kinds.values()
     assert direct == {LinkKind.NVSWITCH}
     assert LinkKind.HOST_MEMORY in through
+
+
+def test_settings_count_for_benchmarks_too() -> None:
+    header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
+    row = "resnet50,PyTorch,A100,1,32,100,images/s,AMP,channels_last=false; optimizer=adam\n"
+    found = case_of(parse_runs((header + row).encode(), "t")[0])
+    assert (found.tree.training.framework.channels_last, found.plan.optimizer) == (False, "adam")

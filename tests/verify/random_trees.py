@@ -29,7 +29,7 @@ MODELS = {
     "moe": ("tiny-moe", _SMALL | {"kv_heads": 2, "experts": {
         "num": 4, "topk": 2, "ffn": 6, "dropless": True, "shared_ffn": 5, "dense_layers": 1}}),
     "capacity": ("tiny-moe", _SMALL | {"kv_heads": 2, "experts": {
-        "num": 4, "topk": 2, "ffn": 6, "capacity_factor": 0.9}}),
+        "num": 4, "topk": 2, "ffn": 6, "dropless": False, "capacity_factor": 0.9}}),
     "cnn": ("tiny-cnn", {}),
     "dlrm": ("tiny-dlrm", {"tables": 5, "rows": 7, "embedding_dim": 6, "bottom": [4, 8, 6], "top": [6, 3]}),
 }  # fmt: skip

@@ -9,6 +9,7 @@ from proteus.units import format_seconds
 from proteus_widgets.facts import band_reasons
 
 if TYPE_CHECKING:
+    from proteus.result.band import Band
     from proteus.result.levers import Lever
     from proteus.result.result import Result
 
@@ -17,7 +18,7 @@ MOST_NODES = 6
 LEAST_LEVER = 0.001
 
 
-def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
+def why(result: Result, levers: Sequence[Lever] = (), band: Band | None = None) -> dict[str, Any]:
     """Ladder, exposed communication by node and levers, for the browser."""
     explained = result.explain()
     ids = {row.path: row.id for row in result.tree.rows()}
@@ -30,7 +31,7 @@ def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
         )
     return {
         "ladder": steps,
-        "band": band_reasons(result),
+        "band": band_reasons(result, band),
         "exposed": [
             {"label": path, "seconds": seconds, "node": ids.get(path, -1)}
             for path, seconds in explained.exposed_by_node[:MOST_NODES]

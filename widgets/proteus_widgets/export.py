@@ -106,7 +106,7 @@ def _state(result: Result) -> dict[str, Any]:
         "pattern_link": buffer(spans.pattern_link, "i4"),
     }
     views = {"timeline": _traits(timeline), "topology": _traits(topology), "tree": _traits(tree)}
-    views["why"] = {"why": {**why(result), "changes": [], "advice": False}}
+    views["why"] = {"why": {**why(result, band=result.step_time_band), "changes": [], "advice": False}}
     return {"views": views, "extra": extra}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from proteus.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
+    from proteus.result.band import Band
     from proteus.result.result import Result
 
 SECONDS_PER_HOUR = 3600.0
@@ -89,9 +90,16 @@ def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool 
     return f"{relative:+.1%}", good
 
 
-def band_reasons(result: Result) -> str:
-    """Where the measured step time would lie, and why it is not surer, in words."""
-    band = result.step_time_band
+def band_reasons(result: Result, band: Band | None = None) -> str:
+    """Where the measured step time would lie, and why it is not surer, in words.
+
+    Parameters
+    ----------
+    band
+        None while what nobody decided is still being tried both ways.
+    """
+    if band is None:
+        return f"{result.kernel_band}; unsure of: {result.kernel_band.reasons}; what nobody decided is being tried"
     return f"{band}; unsure of: {band.reasons}"
 
 

@@ -21,7 +21,7 @@ MOST_ARROWS = 12
 def prepare(result: Result) -> None:
     """Work out what every view asks first: a thread does it while the kernel answers."""
     if len(result.spans):
-        _ = result.devices, result.memory_over_time, result.link_utilisation, result.step_time_band
+        _ = result.devices, result.memory_over_time, result.link_utilisation, result.kernel_band
 
 
 def busy_by_device(result: Result) -> dict[int, float]:
