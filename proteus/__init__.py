@@ -40,6 +40,7 @@ from proteus.result.result import Result
 from proteus.strategy import Memory, StrategyTree
 from proteus.strategy.config import Stage
 from proteus.strategy.plan import Plan
+from proteus.traces import Measured, read_trace
 
 if TYPE_CHECKING:
     from proteus.search import search
@@ -81,6 +82,7 @@ __all__ = [
     "Gpu",
     "InputError",
     "Lora",
+    "Measured",
     "Memory",
     "Mesh",
     "Model",
@@ -102,6 +104,7 @@ __all__ = [
     "from_hf",
     "lab",
     "models",
+    "read_trace",
     "search",
     "simulate",
     "with_lora",
