@@ -146,8 +146,11 @@ def _sum(op: Op, xs: Sequence[Tensor], dims: Sequence[str], operands: Sequence[O
 
 def activation(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     dims, out = op.inputs[0].dims, op.outputs[0].dims
-    x = _sum(op, xs, dims, op.inputs)
     function = op.attrs["function"]
+    if op.is_gated and len(xs) == 2:
+        gate, value = (aligned(x, operand.dims, out) for x, operand in zip(xs, op.inputs, strict=True))
+        return (FUNCTIONS[GATED[function]](gate) * value,)
+    x = _sum(op, xs, dims, op.inputs)
     if function not in GATED:
         return (aligned(FUNCTIONS[function](x), dims, out),)
     two = next(dim for dim in dims if dim not in out)
@@ -212,13 +215,16 @@ def attention(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tens
         scores = scores + contract(scores_dims, (q_rope, dims[1]), (k_rope, dims[3]))
         width, v_dims = q_nope.shape[-1] + q_rope.shape[-1], dims[4]
     else:
-        q, kv = xs
-        q_dims, kv_dims = op.inputs[0].dims, op.inputs[1].dims
-        k, v = kv.unbind(kv_dims.index("two"))
-        v_dims = tuple(dim for dim in kv_dims if dim != "two")
+        q, q_dims = xs[0], op.inputs[0].dims
+        if op.attrs.get("form") == "qkv":
+            k, v, k_dims, v_dims = xs[1], xs[2], op.inputs[1].dims, op.inputs[2].dims
+        else:
+            kv_dims = op.inputs[1].dims
+            k, v = xs[1].unbind(kv_dims.index("two"))
+            k_dims = v_dims = tuple(dim for dim in kv_dims if dim != "two")
         if rope:
             q, k = rotated(q, first), rotated(k, 0)
-        scores = contract(scores_dims, (q, q_dims), (k, v_dims))
+        scores = contract(scores_dims, (q, q_dims), (k, k_dims))
         width = q.shape[-1]
     scores = scores / math.sqrt(width)
     rows, columns = torch.arange(at.length["seq"])[:, None] + first, torch.arange(at.length["kv_seq"])[None, :]

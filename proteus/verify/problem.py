@@ -106,6 +106,11 @@ def check_divisible(model: Model, *, is_divided: bool) -> None:
     """Refuse models whose result depends on how a batch is divided, when it is, or on the order of experts' slots."""
     for block in model.blocks:
         for op in block.ops:
+            if op.kind in (OpKind.MAP, OpKind.OPAQUE):
+                raise ModelError(
+                    f"{block.name}.{op.name}: {op.attrs['function']} was imported by its cost alone and cannot be run; "
+                    "verify a model without it"
+                )
             if op.kind is OpKind.BATCH_NORM and is_divided:
                 raise ModelError(
                     f"{block.name}.{op.name}: batch norm takes its statistics from the local batch, so a divided batch "
