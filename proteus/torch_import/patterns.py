@@ -145,6 +145,8 @@ class Groups:
     def _make(self, end: fx.Node, group: Group, region: Collection[fx.Node]) -> None:
         """Note a group, unless a value inside it is read elsewhere."""
         inner = set(region) - {end}
+        # a cast of what the group starts from may be no copy at all, and read elsewhere
+        inner -= {n for n in inner if op_of(n) in CASTS and not inner.intersection(n.all_input_nodes)}
         for node in inner:
             if any(user not in inner and user is not end for user in self.users(node)):
                 return

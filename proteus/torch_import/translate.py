@@ -104,6 +104,9 @@ class Translator:
                 self.values[node] = self._group(node, self.groups.made[node])
             elif node in self.trains:
                 self.values[node] = self._node(node)
+                if is_tensor(node) and self.values[node] is None:
+                    where = node.meta["path"] or "the module itself"
+                    raise ModelError(f"from_torch: {where}: {op_of(node)} of these inputs cannot be imported")
             elif (value := self._data(node)) is not None:
                 self.values[node] = value
         self._end(loss)
