@@ -131,6 +131,7 @@ def _repeats(rows: Mapping[int, Any]) -> bool:
 def _segments(ops: Sequence[RawOp]) -> list[_Segment]:
     containers = _containers(ops)
     places = [next((p for p in _places(op.path) if p.container in containers), None) for op in ops]
+    places = _with_tails(ops, places)
     last: dict[str, int] = {place.container: number for number, place in enumerate(places) if place is not None}
     runs: list[tuple[_Place | None, list[RawOp]]] = []
     current: _Place | None = None
@@ -157,6 +158,28 @@ def _segments(ops: Sequence[RawOp]) -> list[_Segment]:
     return found
 
 
+def _with_tails(ops: Sequence[RawOp], places: Sequence[_Place | None]) -> list[_Place | None]:
+    """Ops that follow the last layer in the module above it, as they follow every layer before, belong to it."""
+    found = list(places)
+    for container in {place.container for place in places if place is not None}:
+        starts: dict[int, int] = {}
+        for number, place in enumerate(places):
+            if place is not None and place.container == container:
+                starts.setdefault(place.index, number)
+        order = sorted(starts.values())
+        if len(order) < 2:
+            continue
+        before, last = order[-2], order[-1]
+        size = last - before
+        kinds = [op.kind for op in ops[before:last]]
+        end = last + size
+        if [op.kind for op in ops[last:end]] == kinds and len(ops) > end:
+            for number in range(last, end):
+                if found[number] is None and found[before] is not None:
+                    found[number] = places[last]
+    return found
+
+
 def _run_name(ops: Sequence[RawOp], number: int, total: int) -> str:
     if total == 1:
         return "model"
@@ -179,10 +202,19 @@ def _hand_over(segments: Sequence[_Segment], loss: RawTensor) -> None:
                     last[id(tensor)] = number
             for tensor, _ in op.outs:
                 made[id(tensor)], tensors[id(tensor)] = number, tensor
-    for key, start in made.items():
-        for number in range(start, last.get(key, start)):
-            segments[number].outs.append(tensors[key])
-            segments[number + 1].ins.append(tensors[key])
+    carried: list[RawTensor] = []
+    for number, segment in enumerate(segments[:-1]):
+        segment.ins = list(carried)
+        new = [tensors[key] for key, start in made.items() if start == number and last.get(key, start) > number]
+        kept: list[RawTensor] = []
+        for tensor in carried:  # what a layer makes stands where what it was made of stood
+            if last[id(tensor)] > number:
+                kept.append(tensor)
+            elif new:
+                kept.append(new.pop(0))
+        carried = [*kept, *new]
+        segment.outs = list(carried)
+    segments[-1].ins = list(carried)
     segments[-1].outs.append(loss)
 
 

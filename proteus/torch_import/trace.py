@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -69,7 +73,8 @@ def trace(module: nn.Module, example_inputs: Any, loss: Loss | None) -> Trace:
     modes = {child: child.training for child in whole.modules()}
     try:
         whole.train()
-        program = torch.export.export(whole, args, kwargs, strict=False)
+        with _quiet():
+            program = torch.export.export(whole, args, kwargs, strict=False)
     except Exception as error:
         raise ModelError(_refusal(module, error)) from error
     finally:
@@ -96,6 +101,19 @@ def trace(module: nn.Module, example_inputs: Any, loss: Loss | None) -> Trace:
         output=_trained(user, type(module).__name__),
         batch=batch,
     )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What torch prints while it traces is said again, shorter, where it matters: in the error."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
 
 
 def _arguments(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -60,6 +60,7 @@ class Translator:
         self.batch.hint("batch", INPUT)
         self.seq: list[Factor] = []
         self._paths: dict[str, int] = {}
+        self._heads: dict[tuple[str, int], Factor] = {}
         self._inputs(dims)
         for node, (path, parameter) in trace.parameters.items():
             factors = [Factor(size) for size in parameter.shape]
@@ -86,12 +87,20 @@ class Translator:
                 if name:
                     factor.hint(name, SAID)
                 elif axis == 1 and len(shape) in (2, 3) and size > 1 and (len(shape) == 3 or not value.is_floating_point()):
-                    factor.hint("seq", INPUT)
+                    self._hint_seq(factor, node.name)
                 elif len(shape) == 4:
                     factor.hint(("batch", "channels", "height", "width")[axis], PLACE)
                 factors.append(factor)
             tensor = RawTensor(name=node.name, factors=factors, kind="input", dtype=_dtype(value))
             self.values[node] = Value(tensor=tensor, axes=[[f] if f.size > 1 else [] for f in factors])
+
+    def _hint_seq(self, factor: Factor, name: str) -> None:
+        """The first sequence is ``seq``, any other is called by its input; where both turn out to be one, it is ``seq``."""
+        if self.seq:
+            factor.hint(f"{name}_seq", INPUT - 1)
+        else:
+            factor.hint("seq", INPUT)
+        self.seq.append(factor)
 
     # -- the walk ------------------------------------------------------------------
 
@@ -183,6 +192,8 @@ class Translator:
         node: fx.Node | None = None, *, what: str = "", dtype: str | None = None, **more: Any,
     ) -> RawTensor:  # fmt: skip
         """Append an op with one output over the factors `out`; the output."""
+        if self.batch.root() in atoms(out) and kind not in (OpKind.CONV2D, OpKind.POOL2D):
+            out = [self.batch.root(), *(f for f in atoms(out) if f is not self.batch.root())]
         tensor = RawTensor(name="", factors=out, dtype=dtype)
         operands = [item if isinstance(item, tuple) else (item, list(item.factors)) for item in ins]
         name = self._name(path, what or (op_of(node).partition(".")[0].strip("_") if node is not None else kind.value))
@@ -206,7 +217,7 @@ class Translator:
                 counts[node.meta["path"]] = counts.get(node.meta["path"], 0) + 1
             parents = {p[: i] for p in paths for i, c in enumerate(p) if c == "."} | {""}
             self._leaves = paths - parents
-        return path in self._leaves
+        return path in self._leaves or path not in {node.meta["path"] for node in self.trace.nodes}
 
     def map(self, node: fx.Node, axes: Axes, values: Sequence[Value], indivisible: Sequence[Factor] = (), **more: Any) -> Value:
         """A memory-bound op that is understood dim by dim."""
@@ -250,7 +261,19 @@ class Translator:
         value = self.value(node.args[0])
         if value is None or value.state == "rows":
             return value
-        return Value(tensor=value.tensor, axes=[value.axes[i] for i in order], state=value.state)
+        axes = [value.axes[i] for i in order]
+        if self._is_image(value.tensor) and atoms(value.tensor.factors) == value.factors():
+            # channels to the end, as all that follows has them: no kernel, and layers that are equal look so
+            flat = _flat(axes)
+            tensor = self.add(node.meta["path"], OpKind.RESHAPE, [value.tensor], flat, node)
+            return Value(tensor=tensor, axes=axes)
+        return Value(tensor=value.tensor, axes=axes, state=value.state)
+
+    def _is_image(self, tensor: RawTensor) -> bool:
+        maker = tensor.maker
+        while maker is not None and maker.kind in (OpKind.ADD, OpKind.ACTIVATION, OpKind.BATCH_NORM):
+            maker = maker.ins[0][0].maker
+        return maker is not None and maker.kind in (OpKind.CONV2D, OpKind.POOL2D)
 
     def _op_transpose(self, node: fx.Node) -> Value | None:
         rank = len(shape_of(node))
@@ -399,6 +422,8 @@ class Translator:
     def _parts(self, node: fx.Node, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
         """The pieces of a dim: products of their own where a linear makes it, copies else."""
         whole = atoms(value.axes[axis])
+        if value.tensor.kind == "parameter" and value.tensor.factors == value.factors():
+            return self._pieces(value, axis, sizes)
         maker = value.tensor.maker
         inside = atoms(value.tensor.factors)
         if (
@@ -415,6 +440,19 @@ class Translator:
             assert part.tensor.maker is not None
             part.tensor.maker.attrs["part"] = number
             found.append(part)
+        return found
+
+    def _pieces(self, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
+        """The pieces of a parameter, each a parameter of its own (``in_proj_weight`` of nn.MultiheadAttention)."""
+        found = []
+        for number, size in enumerate(sizes):
+            axes = [list(a) for a in value.axes]
+            axes[axis] = fresh(size)
+            axes = [[Factor(f.size) for f in atoms(a)] for a in axes]
+            tensor = RawTensor(
+                name=f"{value.tensor.name}.{number}", factors=_flat(axes), kind="parameter", dtype=value.tensor.dtype
+            )
+            found.append(Value(tensor=tensor, axes=axes))
         return found
 
     def _split_linear(self, op: RawOp, value: Value, axis: int, whole: list[Factor], sizes: Sequence[int]) -> list[Value]:
@@ -465,7 +503,9 @@ class Translator:
         later = bias is not None and self._adds_bias_later(node)
         if bias is not None and not later:
             ins.append(bias.tensor)
-        tensor = self.add(node.meta["path"], OpKind.LINEAR, ins, _flat(axes), node, saves=[x.tensor])
+        of_weight = w.tensor.name.rpartition(".")[0]
+        path = of_weight if of_weight.startswith(f"{node.meta['path']}.") else node.meta["path"]
+        tensor = self.add(path, OpKind.LINEAR, ins, _flat(axes), node, saves=[x.tensor])
         if bias is not None and later:
             tensor.biases.append(bias.tensor)
         return Value(tensor=tensor, axes=[list(a) for a in axes])
@@ -483,7 +523,7 @@ class Translator:
                 return True
             if name in {"add.Tensor", "add_.Tensor"}:
                 return len([a for a in at.all_input_nodes if a in self.trains and a not in self.trace.parameters]) == 2
-            if name not in CASTS | SHAPES and name != "dropout.default":
+            if name not in CASTS | SHAPES | TURNS and name != "dropout.default":
                 return False
 
     def _op_addmm(self, node: fx.Node) -> Any:
@@ -593,6 +633,10 @@ class Translator:
         columns = [twins[id(f)] for f in kv_seq]
         for f in seq:
             f.hint("seq", OP)
+        for name, axis in (("heads", k.axes[-3]), ("per", q.axes[-3]), ("width", q.axes[-1])):
+            parts = atoms(axis)
+            if len(parts) == 1:  # attentions of one size are cut alike: their dims have one name
+                unify([self._heads.setdefault((name, parts[0].size), parts[0])], parts)
         for f in columns:
             f.hint("kv_seq", SAID)
         in_q, in_k = set(map(id, q.factors())), {id(f) for f in atoms(k.tensor.factors)}
@@ -652,7 +696,7 @@ class Translator:
         for f in atoms(w.axes[0]):
             f.hint("vocab" if f.size > 2 else "types", OP)
         for f in atoms(w.axes[1]):
-            f.hint("hidden", PLACE)
+            f.hint("hidden", OP)
         axes = [*ids.axes, w.axes[1]]
         tensor = self.add(node.meta["path"], OpKind.EMBEDDING, [ids.tensor, w.tensor], _flat(axes), node, saves=[ids.tensor],
                           reduction=atoms(w.axes[0]))  # fmt: skip
