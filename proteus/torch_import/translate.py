@@ -64,7 +64,9 @@ class Translator:
         self._inputs(dims)
         for node, (path, parameter) in trace.parameters.items():
             factors = [Factor(size) for size in parameter.shape]
-            tensor = RawTensor(name=path, factors=factors, kind="parameter")
+            # a convolution's weight has all its dims; elsewhere a dim of size 1 is there to be broadcast
+            own = factors if len(factors) == 4 else [f for f in factors if f.size > 1]
+            tensor = RawTensor(name=path, factors=own, kind="parameter")
             self.parameters[id(parameter)] = tensor
             self.values[node] = Value(tensor=tensor, axes=[[f] if f.size > 1 else [] for f in factors])
 

@@ -378,7 +378,24 @@ def loss(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, .
     return (torch.nn.functional.binary_cross_entropy(score, target, reduction="sum") * _share(op, at),)
 
 
+def mapped(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
+    out = op.outputs[0].dims
+    if op.attrs["function"] == "mul":
+        y = aligned(xs[0], op.inputs[0].dims, out)
+        for x, operand in zip(xs[1:], op.inputs[1:], strict=True):
+            y = y * aligned(x, operand.dims, out)
+        return (y,)
+    dims = op.inputs[0].dims
+    kept = tuple(dim for dim in dims if dim in out)
+    axes = [axis for axis, dim in enumerate(dims) if dim not in out]
+    y = xs[0].sum(axes) if axes else xs[0]
+    if op.attrs["function"] == "mean":
+        y = y / math.prod(at.total[dim] for dim in dims if dim not in out)
+    return (aligned(y, kept, out),)
+
+
 FORWARD: Mapping[OpKind, Forward] = {
+    OpKind.MAP: mapped,
     OpKind.LINEAR: linear,
     OpKind.MATMUL: matmul,
     OpKind.EMBEDDING: embedding,

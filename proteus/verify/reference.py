@@ -169,7 +169,9 @@ def _biased(op: Op, xs: list[Tensor]) -> Tensor:
         total = total + (
             x
             if operand.dims == dims
-            else x.reshape([length if d in operand.dims else 1 for d, length in zip(dims, total.shape, strict=True)])
+            else x.permute([operand.dims.index(d) for d in dims if d in operand.dims]).reshape(
+                [length if d in operand.dims else 1 for d, length in zip(dims, total.shape, strict=True)]
+            )
         )
     return total
 
@@ -306,6 +308,16 @@ def _combine(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     return y.reshape(*xs[1].shape[:2], -1)
 
 
+def _map(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
+    names = {dim: number for number, dim in enumerate(op.dims)}
+    out = [names[dim] for dim in op.outputs[0].dims]
+    operands = [item for x, o in zip(xs, op.inputs, strict=True) for item in (x, [names[dim] for dim in o.dims])]
+    y = torch.einsum(*operands, out)
+    if op.attrs["function"] == "mean":
+        y = y * (y.numel() / xs[0].numel())
+    return y
+
+
 def _loss(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     return fn.mse_loss(xs[0], xs[1]) if op.attrs["function"] == "mse" else fn.binary_cross_entropy(xs[0], xs[1])
 
@@ -342,4 +354,5 @@ _OPS: Mapping[OpKind, Callable[[Op, list[Tensor], _Drop], Tensor | tuple[Tensor,
     OpKind.PICK: lambda op, xs, drop: xs[0].gather(-1, xs[1].unsqueeze(-1)).squeeze(-1),
     OpKind.CROSS_ENTROPY: lambda op, xs, drop: (xs[1].log() + xs[0] - xs[2]).mean(),
     OpKind.LOSS: _loss,
+    OpKind.MAP: _map,
 }
