@@ -82,7 +82,11 @@ def add_cluster_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup)
 def add_strategy_flags(parser: argparse.ArgumentParser, *, needs_cluster: bool = True) -> None:
     """The flags that `simulate` and its kin share."""
     inputs = parser.add_argument_group("model and cluster")
-    inputs.add_argument("--model", metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config")
+    inputs.add_argument(
+        "--model",
+        metavar="NAME|config.json|MODULE:FUNCTION",
+        help="a model of the zoo, a Hugging Face config, or a function that makes a PyTorch module (it is run)",
+    )
     inputs.add_argument(
         "--cluster",
         required=needs_cluster,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from proteus.model.graph import BATCH, Block, Dim, Op, Operand, OpKind, Role, Saved, Tensor
@@ -57,10 +58,13 @@ def blocks_of(ops: Sequence[RawOp], batch: Factor, loss: RawTensor, rename: Mapp
     for segment in segments:
         block = _BlockMaker(segment, namer, owners).block()
         if (
-            previous is not None and previous.place is not None and segment.place is not None
-            and previous.place.container == segment.place.container and segment.place.index == previous.place.index + 1
+            previous is not None
+            and previous.place is not None
+            and segment.place is not None
+            and previous.place.container == segment.place.container
+            and segment.place.index == previous.place.index + 1
             and _content(blocks[-1]) == _content(block)
-        ):  # fmt: skip
+        ):
             blocks[-1] = replace(blocks[-1], count=blocks[-1].count + 1)
         else:
             blocks.append(block)
@@ -125,7 +129,7 @@ def _is_inside(inner: str, outer: str) -> bool:
 
 def _repeats(rows: Mapping[int, Any]) -> bool:
     order = sorted(rows)
-    return any(rows[a] == rows[b] for a, b in zip(order, order[1:], strict=False))
+    return any(rows[a] == rows[b] for a, b in pairwise(order))
 
 
 def _segments(ops: Sequence[RawOp]) -> list[_Segment]:
@@ -253,10 +257,15 @@ class _BlockMaker:
         ops = tuple(self.op(op) for op in self.segment.ops)
         place = self.segment.place
         block = Block(
-            name=place.container if place else self.segment.name, indexed=place is not None, first=place.index if place else 0,
-            dims=self.dims, tensors=self.tensors, ops=ops,
-            inputs=tuple(self.of[id(t)] for t in self.segment.ins), outputs=tuple(self.of[id(t)] for t in self.segment.outs),
-        )  # fmt: skip
+            name=place.container if place else self.segment.name,
+            indexed=place is not None,
+            first=place.index if place else 0,
+            dims=self.dims,
+            tensors=self.tensors,
+            ops=ops,
+            inputs=tuple(self.of[id(t)] for t in self.segment.ins),
+            outputs=tuple(self.of[id(t)] for t in self.segment.outs),
+        )
         block.validate()
         return block
 
@@ -344,10 +353,16 @@ class _BlockMaker:
         for dim in dims:
             self.dims.setdefault(dim, dims[dim].size)
         return Op(
-            name=name, kind=raw.kind, dims=dims, inputs=inputs, outputs=outputs,
-            saves=self._saves(raw.saves, name, dim_of), saves_unfused=self._saves(raw.saves_unfused, name, dim_of),
-            attrs=self._attrs(raw, dim_of), selective=raw.selective,
-        )  # fmt: skip
+            name=name,
+            kind=raw.kind,
+            dims=dims,
+            inputs=inputs,
+            outputs=outputs,
+            saves=self._saves(raw.saves, name, dim_of),
+            saves_unfused=self._saves(raw.saves_unfused, name, dim_of),
+            attrs=self._attrs(raw, dim_of),
+            selective=raw.selective,
+        )
 
     def _special(self, raw: RawOp) -> dict[int, str]:
         """Names that attention has for its own dims, whatever its tensors call them."""
@@ -365,7 +380,7 @@ class _BlockMaker:
         return names
 
     def _square(self, raw: RawOp) -> set[int]:
-        """Factors of a product that are both in the dims it reduces and in those it makes: x then reads them by another name."""
+        """Factors that a weight has twice: the product's input then reads them by another name."""
         if raw.kind is not OpKind.LINEAR:
             return set()
         weights = raw.ins[1 : 1 + len(raw.outs)]

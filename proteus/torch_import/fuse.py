@@ -47,9 +47,12 @@ def _fuse(ops: list[RawOp], products: Sequence[RawOp | None], name: str) -> None
         outs = [item for op in group for item in op.outs]
         (parent,) = parents
         fused = RawOp(
-            path=f"{parent}.{name}" if parent else name, kind=OpKind.LINEAR,
-            ins=[group[0].ins[0], *weights, *biases], outs=outs, saves=list(group[0].saves),
-        )  # fmt: skip
+            path=f"{parent}.{name}" if parent else name,
+            kind=OpKind.LINEAR,
+            ins=[group[0].ins[0], *weights, *biases],
+            outs=outs,
+            saves=list(group[0].saves),
+        )
         for out, _ in outs:
             out.name = f"{fused.path}.{out.name.removesuffix('.out').rpartition('.')[2]}"
             out.maker = fused

@@ -16,25 +16,93 @@ import torch
 from torch import fx
 
 #: operators that change only how a value is seen, or its dtype
-CASTS = {"to.dtype", "to.dtype_layout", "to.device", "to.other", "_to_copy.default", "type_as.default", "clone.default",
-         "contiguous.default", "detach.default", "alias.default", "lift_fresh_copy.default", "_assert_tensor_metadata.default"}  # fmt: skip
+CASTS = {
+    "to.dtype",
+    "to.dtype_layout",
+    "to.device",
+    "to.other",
+    "_to_copy.default",
+    "type_as.default",
+    "clone.default",
+    "contiguous.default",
+    "detach.default",
+    "alias.default",
+    "lift_fresh_copy.default",
+    "_assert_tensor_metadata.default",
+}
 TURNS = {"transpose.int", "permute.default", "t.default", "mT.default", "swapaxes.default", "movedim.int"}
-SHAPES = {"view.default", "reshape.default", "_unsafe_view.default", "flatten.using_ints", "unflatten.int",
-          "squeeze.dim", "squeeze.default", "squeeze.dims", "unsqueeze.default", "expand.default", "view_as.default",
-          "expand_as.default"}  # fmt: skip
-PARTS = {"slice.Tensor", "select.int", "split.Tensor", "split_with_sizes.default", "chunk.default", "unbind.int",
-         "getitem", "narrow.default", "tensor_split.sections"}  # fmt: skip
-SIMPLE = {"add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "neg.default", "rsub.Scalar", "add_.Tensor",
-          "mul_.Tensor", "div_.Tensor", "sub_.Tensor", "add.Scalar", "mul.Scalar"}  # fmt: skip
-CURVES = {"tanh.default", "erf.default", "sigmoid.default", "pow.Tensor_Scalar", "exp.default", "square.default",
-          "log1p.default", "softplus.default"}  # fmt: skip
+SHAPES = {
+    "view.default",
+    "reshape.default",
+    "_unsafe_view.default",
+    "flatten.using_ints",
+    "unflatten.int",
+    "squeeze.dim",
+    "squeeze.default",
+    "squeeze.dims",
+    "unsqueeze.default",
+    "expand.default",
+    "view_as.default",
+    "expand_as.default",
+}
+PARTS = {
+    "slice.Tensor",
+    "select.int",
+    "split.Tensor",
+    "split_with_sizes.default",
+    "chunk.default",
+    "unbind.int",
+    "getitem",
+    "narrow.default",
+    "tensor_split.sections",
+}
+SIMPLE = {
+    "add.Tensor",
+    "sub.Tensor",
+    "mul.Tensor",
+    "div.Tensor",
+    "neg.default",
+    "rsub.Scalar",
+    "add_.Tensor",
+    "mul_.Tensor",
+    "div_.Tensor",
+    "sub_.Tensor",
+    "add.Scalar",
+    "mul.Scalar",
+}
+CURVES = {
+    "tanh.default",
+    "erf.default",
+    "sigmoid.default",
+    "pow.Tensor_Scalar",
+    "exp.default",
+    "square.default",
+    "log1p.default",
+    "softplus.default",
+}
 _ROTATES = {"cat.default", "stack.default", "view_as_complex.default", "view_as_real.default", "polar.default"}
-_MASKS = {"masked_fill.Scalar", "masked_fill.Tensor", "masked_fill_.Scalar", "where.self", "where.ScalarOther",
-          "where.ScalarSelf"}  # fmt: skip
+_MASKS = {
+    "masked_fill.Scalar",
+    "masked_fill.Tensor",
+    "masked_fill_.Scalar",
+    "where.self",
+    "where.ScalarOther",
+    "where.ScalarSelf",
+}
 _PRODUCTS = {"matmul.default", "bmm.default", "einsum.default", "baddbmm.default"}
 #: operators that compare positions, by which a mask looks ahead
-_ORDER = {"tril.default", "triu.default", "tril_.default", "triu_.default", "le.Tensor", "ge.Tensor", "lt.Tensor", "gt.Tensor",
-          "le.Scalar", "ge.Scalar"}  # fmt: skip
+_ORDER = {
+    "tril.default",
+    "triu.default",
+    "tril_.default",
+    "triu_.default",
+    "le.Tensor",
+    "ge.Tensor",
+    "lt.Tensor",
+    "gt.Tensor",
+    "le.Scalar",
+    "ge.Scalar",
+}
 
 
 def op_of(node: fx.Node) -> str:
@@ -91,9 +159,13 @@ class Groups:
         self.made: dict[fx.Node, Group] = {}
         self.inside: set[fx.Node] = set()
         finders: dict[str, Callable[[fx.Node], None]] = {
-            "rsqrt.default": self._rms_norm, "softmax.int": self._attention, "_softmax.default": self._attention,
-            "tanh.default": self._curve, "erf.default": self._curve, "sigmoid.default": self._curve,
-        }  # fmt: skip
+            "rsqrt.default": self._rms_norm,
+            "softmax.int": self._attention,
+            "_softmax.default": self._attention,
+            "tanh.default": self._curve,
+            "erf.default": self._curve,
+            "sigmoid.default": self._curve,
+        }
         for node in self.nodes:
             if node in trains and op_of(node) in finders and node not in self.inside:
                 finders[op_of(node)](node)
@@ -157,9 +229,23 @@ class Groups:
 
     def _rms_norm(self, node: fx.Node) -> None:
         """``x * rsqrt(mean(x²) + ε) * weight``, with casts anywhere."""
-        allowed = {*CASTS, "rsqrt.default", "add.Tensor", "mean.dim", "pow.Tensor_Scalar", "mul.Tensor", "square.default"}
-        found = self.entry(node, allowed, lambda only, region: any(op_of(n) == "mean.dim" for n in region)
-                           and op_of(only) not in {"pow.Tensor_Scalar", "square.default"})  # fmt: skip
+        allowed = {
+            *CASTS,
+            "rsqrt.default",
+            "add.Tensor",
+            "mean.dim",
+            "pow.Tensor_Scalar",
+            "mul.Tensor",
+            "square.default",
+        }
+        found = self.entry(
+            node,
+            allowed,
+            lambda only, region: (
+                any(op_of(n) == "mean.dim" for n in region)
+                and op_of(only) not in {"pow.Tensor_Scalar", "square.default"}
+            ),
+        )
         if found is None:
             return
         x, region = self.uncast(found[0]), set(found[1])
@@ -212,8 +298,11 @@ class Groups:
             found = self.entry(at, allowed, lambda only, region: node in region)
             if found is not None and shape_of(found[0]) == shape_of(at):
                 function = "silu" if op_of(node) == "sigmoid.default" else "gelu"
-                self._make(at, Group(kind="activation", inputs=(found[0],), attrs={"function": function},
-                                     path=node.meta["path"]), found[1])  # fmt: skip
+                self._make(
+                    at,
+                    Group(kind="activation", inputs=(found[0],), attrs={"function": function}, path=node.meta["path"]),
+                    found[1],
+                )
                 if at in self.made:
                     return
 
@@ -255,18 +344,28 @@ class Groups:
         causal = any(self._looks_ahead(mask) for mask in masks)
         attrs = {"causal": causal, "dropout": dropout, "transposed": True, "masked": bool(masks) and not causal}
         attrs["rope"] = self._rope_of(products[0])
-        self._make(end, Group(kind="attention", inputs=(*products[0], products[1][1]), attrs=attrs,
-                              path=softmax.meta["path"]), region)  # fmt: skip
+        self._make(
+            end,
+            Group(kind="attention", inputs=(*products[0], products[1][1]), attrs=attrs, path=softmax.meta["path"]),
+            region,
+        )
 
     def _sdpa(self, node: fx.Node) -> None:
-        given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), node.args, strict=False))
+        given: dict[str, Any] = dict(
+            zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), node.args, strict=False)
+        )
         given |= node.kwargs
         mask = given.get("attn_mask")
         causal = bool(given.get("is_causal")) or (isinstance(mask, fx.Node) and self._looks_ahead(mask))
         q, k, v = given["query"], given["key"], given["value"]
         assert isinstance(q, fx.Node) and isinstance(k, fx.Node) and isinstance(v, fx.Node)
-        attrs = {"causal": causal, "dropout": float(given.get("dropout_p") or 0.0), "transposed": False,
-                 "masked": mask is not None and not causal, "rope": self._rope_of((q, k))}  # fmt: skip
+        attrs = {
+            "causal": causal,
+            "dropout": float(given.get("dropout_p") or 0.0),
+            "transposed": False,
+            "masked": mask is not None and not causal,
+            "rope": self._rope_of((q, k)),
+        }
         self.made[node] = Group(kind="attention", inputs=(q, k, v), attrs=attrs, path=node.meta["path"])
 
     def _rope_of(self, operands: tuple[fx.Node, ...]) -> bool:

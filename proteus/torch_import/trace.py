@@ -109,7 +109,11 @@ def _quiet() -> Iterator[None]:
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stderr(io.StringIO()),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -161,7 +165,9 @@ def _trained(outputs: Sequence[fx.Node], name: str) -> fx.Node:
 
 
 #: how a trace ends where a Python number, shape or branch would depend on a tensor's content
-_DATA = re.compile(r"data-dependent|GuardOnDataDependent|DataDependent|unbacked|Cannot call (item|numpy)|meta tensors", re.I)
+_DATA = re.compile(
+    r"data-dependent|GuardOnDataDependent|DataDependent|unbacked|Cannot call (item|numpy)|meta tensors", re.I
+)
 
 
 def _refusal(module: nn.Module, error: Exception) -> str:

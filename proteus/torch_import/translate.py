@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -23,11 +22,61 @@ SAID, INPUT, OP, PLACE = 100, 50, 20, 10
 _FUNCTIONS = {"gelu": "in", "relu": "out", "silu": "in", "sigmoid": "out", "tanh": "out"}
 _GATED = {"silu": "swiglu", "gelu": "geglu"}
 #: other functions of one value, element by element
-_ELEMENTWISE = {"exp", "log", "log1p", "sqrt", "rsqrt", "pow", "square", "abs", "leaky_relu", "leaky_relu_", "elu", "elu_",
-                "softplus", "mish", "mish_", "hardswish", "hardswish_", "hardsigmoid", "hardsigmoid_", "hardtanh", "hardtanh_",
-                "relu6", "relu6_", "clamp", "clamp_", "clamp_min", "cos", "sin", "erf", "reciprocal", "log_sigmoid",
-                "logsigmoid", "selu", "celu", "prelu", "where", "masked_fill", "masked_fill_", "sub", "sub_", "rsub", "div", "div_",
-                "mul", "mul_", "maximum", "minimum", "addcmul", "lerp", "logaddexp", "fill", "neg", "stack"}  # fmt: skip
+_ELEMENTWISE = {
+    "exp",
+    "log",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "pow",
+    "square",
+    "abs",
+    "leaky_relu",
+    "leaky_relu_",
+    "elu",
+    "elu_",
+    "softplus",
+    "mish",
+    "mish_",
+    "hardswish",
+    "hardswish_",
+    "hardsigmoid",
+    "hardsigmoid_",
+    "hardtanh",
+    "hardtanh_",
+    "relu6",
+    "relu6_",
+    "clamp",
+    "clamp_",
+    "clamp_min",
+    "cos",
+    "sin",
+    "erf",
+    "reciprocal",
+    "log_sigmoid",
+    "logsigmoid",
+    "selu",
+    "celu",
+    "prelu",
+    "where",
+    "masked_fill",
+    "masked_fill_",
+    "sub",
+    "sub_",
+    "rsub",
+    "div",
+    "div_",
+    "mul",
+    "mul_",
+    "maximum",
+    "minimum",
+    "addcmul",
+    "lerp",
+    "logaddexp",
+    "fill",
+    "neg",
+    "stack",
+}
 _REDUCTIONS = {"mean", "sum", "amax", "amin", "var", "var_mean", "norm", "linalg_vector_norm", "logsumexp", "prod"}
 #: ops along one dim that leave the shape as it is
 _ALONG = {"softmax", "_softmax", "log_softmax", "cumsum", "cumprod", "flip", "roll", "sort", "logcumsumexp"}
@@ -78,7 +127,9 @@ class Translator:
             shape, value = shape_of(node), node.meta["val"]
             said = dims.get(node.name, dims.get(str(place), ()))
             if said and len(said) != len(shape):
-                raise ModelError(f"from_torch: dims of {node.name} are {list(said)}; it has {len(shape)} dims: {list(shape)}")
+                raise ModelError(
+                    f"from_torch: dims of {node.name} are {list(said)}; it has {len(shape)} dims: {list(shape)}"
+                )
             factors = []
             for axis, size in enumerate(shape):
                 name = said[axis] if said else ""
@@ -88,7 +139,12 @@ class Translator:
                 factor = Factor(size)
                 if name:
                     factor.hint(name, SAID)
-                elif axis == 1 and len(shape) in (2, 3) and size > 1 and (len(shape) == 3 or not value.is_floating_point()):
+                elif (
+                    axis == 1
+                    and len(shape) in (2, 3)
+                    and size > 1
+                    and (len(shape) == 3 or not value.is_floating_point())
+                ):
                     self._hint_seq(factor, node.name)
                 elif len(shape) == 4:
                     factor.hint(("batch", "channels", "height", "width")[axis], PLACE)
@@ -97,7 +153,7 @@ class Translator:
             self.values[node] = Value(tensor=tensor, axes=[[f] if f.size > 1 else [] for f in factors])
 
     def _hint_seq(self, factor: Factor, name: str) -> None:
-        """The first sequence is ``seq``, any other is called by its input; where both turn out to be one, it is ``seq``."""
+        """The first sequence is ``seq``; another is called by its input, unless it turns out to be the first."""
         if self.seq:
             factor.hint(f"{name}_seq", INPUT - 1)
         else:
@@ -166,8 +222,8 @@ class Translator:
         if name in CASTS:
             return self.values.get(node.args[0])  # type: ignore[arg-type]
         if base == "getitem":
-            parts = self.values.get(node.args[0])  # type: ignore[arg-type]
-            return parts[node.args[1]] if isinstance(parts, (list, tuple)) else parts
+            parts, place = self.values.get(node.args[0]), node.args[1]  # type: ignore[arg-type]
+            return parts[place] if isinstance(parts, (list, tuple)) and isinstance(place, int) else parts
         handler: Callable[[fx.Node], Any] | None = getattr(self, f"_op_{base}", None)
         if handler is not None:
             made = handler(node)
@@ -190,9 +246,17 @@ class Translator:
     # -- making ops --------------------------------------------------------------------
 
     def add(
-        self, path: str, kind: OpKind, ins: Sequence[RawTensor | tuple[RawTensor, list[Factor]]], out: list[Factor],
-        node: fx.Node | None = None, *, what: str = "", dtype: str | None = None, **more: Any,
-    ) -> RawTensor:  # fmt: skip
+        self,
+        path: str,
+        kind: OpKind,
+        ins: Sequence[RawTensor | tuple[RawTensor, list[Factor]]],
+        out: list[Factor],
+        node: fx.Node | None = None,
+        *,
+        what: str = "",
+        dtype: str | None = None,
+        **more: Any,
+    ) -> RawTensor:
         """Append an op with one output over the factors `out`; the output."""
         if self.batch.root() in atoms(out) and kind not in (OpKind.CONV2D, OpKind.POOL2D):
             out = [self.batch.root(), *(f for f in atoms(out) if f is not self.batch.root())]
@@ -217,20 +281,31 @@ class Translator:
             counts: dict[str, int] = {}
             for node in self.trace.nodes:
                 counts[node.meta["path"]] = counts.get(node.meta["path"], 0) + 1
-            parents = {p[: i] for p in paths for i, c in enumerate(p) if c == "."} | {""}
+            parents = {p[:i] for p in paths for i, c in enumerate(p) if c == "."} | {""}
             self._leaves = paths - parents
         return path in self._leaves or path not in {node.meta["path"] for node in self.trace.nodes}
 
-    def map(self, node: fx.Node, axes: Axes, values: Sequence[Value], indivisible: Sequence[Factor] = (), **more: Any) -> Value:
+    def map(
+        self, node: fx.Node, axes: Axes, values: Sequence[Value], indivisible: Sequence[Factor] = (), **more: Any
+    ) -> Value:
         """A memory-bound op that is understood dim by dim."""
-        inner = {id(f) for v in values for f in atoms(v.tensor.factors)} - {id(f) for f in atoms(g for a in axes for g in a)}
+        inner = {id(f) for v in values for f in atoms(v.tensor.factors)} - {
+            id(f) for f in atoms(g for a in axes for g in a)
+        }
         held = [f for v in values for f in atoms(v.tensor.factors) if id(f) in inner]
         attrs = {"function": op_of(node).partition(".")[0].strip("_")}
         trained = [v.tensor for v in values if v.tensor.kind != "input"]
         tensor = self.add(
-            node.meta["path"], OpKind.MAP, [v.tensor for v in values], _flat(axes), node,
-            indivisible=[*indivisible, *held], saves=[t for t in trained if t.kind == "activation"], attrs=attrs, **more,
-        )  # fmt: skip
+            node.meta["path"],
+            OpKind.MAP,
+            [v.tensor for v in values],
+            _flat(axes),
+            node,
+            indivisible=[*indivisible, *held],
+            saves=[t for t in trained if t.kind == "activation"],
+            attrs=attrs,
+            **more,
+        )
         return Value(tensor=tensor, axes=axes)
 
     # -- views ---------------------------------------------------------------------------
@@ -242,7 +317,11 @@ class Translator:
         if op_of(node).startswith("expand"):
             return self._expanded(value, shape_of(node))
         axes = reshape(value.axes, shape_of(node))
-        return Value(tensor=value.tensor, axes=axes, state=value.state) if axes is not None else self._cut_across(node, value)
+        return (
+            Value(tensor=value.tensor, axes=axes, state=value.state)
+            if axes is not None
+            else self._cut_across(node, value)
+        )
 
     def _cut_across(self, node: fx.Node, value: Value) -> Value:
         """A view that cuts across a dim which an op needs whole."""
@@ -255,7 +334,7 @@ class Translator:
         return self.map(node, axes, [value], [f for axis in axes[same:] for f in axis])
 
     def _expanded(self, value: Value, shape: Sequence[int]) -> Value:
-        axes = [[] for _ in range(len(shape) - len(value.axes))] + [list(axis) for axis in value.axes]
+        axes: Axes = [[] for _ in range(len(shape) - len(value.axes))] + [list(axis) for axis in value.axes]
         made = [axis if axis or size == 1 else fresh(size) for axis, size in zip(axes, shape, strict=True)]
         return Value(tensor=value.tensor, axes=made, state=value.state)
 
@@ -309,7 +388,7 @@ class Translator:
         if value is None:
             return None
         times = [int(n) for n in node.args[1]]  # type: ignore[union-attr, arg-type]
-        axes = [[] for _ in range(len(times) - len(value.axes))] + [list(axis) for axis in value.axes]
+        axes: Axes = [[] for _ in range(len(times) - len(value.axes))] + [list(axis) for axis in value.axes]
         return Value(tensor=value.tensor, axes=[[*fresh(n), *axis] for n, axis in zip(times, axes, strict=True)])
 
     def merged(self, value: Value, axis: int) -> Value:
@@ -334,9 +413,14 @@ class Translator:
         out.insert(min(at, len(out)), whole)
         maker = value.tensor.maker
         tensor = self.add(
-            maker.path.rpartition(".")[0] if maker else "", OpKind.RESHAPE, [value.tensor], out, what="merge",
-            indivisible=[*parts, whole], attrs={"merge": (whole, tuple(parts))},
-        )  # fmt: skip
+            maker.path.rpartition(".")[0] if maker else "",
+            OpKind.RESHAPE,
+            [value.tensor],
+            out,
+            what="merge",
+            indivisible=[*parts, whole],
+            attrs={"merge": (whole, tuple(parts))},
+        )
         return Value(tensor=tensor, axes=axes)
 
     # -- parts of a dim --------------------------------------------------------------------
@@ -375,8 +459,15 @@ class Translator:
         axes = [list(a) for i, a in enumerate(value.axes) if i != axis]
         if len(factors) == 1 and factors[0] in atoms(value.tensor.factors):
             out = [f for f in atoms(value.tensor.factors) if f is not factors[0]]
-            tensor = self.add(node.meta["path"], OpKind.SELECT, [value.tensor], out, node, indivisible=factors,
-                              attrs={"dim": factors[0], "index": index % size})  # fmt: skip
+            tensor = self.add(
+                node.meta["path"],
+                OpKind.SELECT,
+                [value.tensor],
+                out,
+                node,
+                indivisible=factors,
+                attrs={"dim": factors[0], "index": index % size},
+            )
             return Value(tensor=tensor, axes=axes)
         return self.map(node, axes, [value], factors)
 
@@ -429,10 +520,14 @@ class Translator:
         maker = value.tensor.maker
         inside = atoms(value.tensor.factors)
         if (
-            maker is not None and maker.kind is OpKind.LINEAR and len(maker.outs) == 1
-            and all(f in inside for f in whole) and not value.tensor.biases
-            and all(f in atoms(maker.ins[1][0].factors) for f in whole) and len(value.tensor.name) > 0
-        ):  # fmt: skip
+            maker is not None
+            and maker.kind is OpKind.LINEAR
+            and len(maker.outs) == 1
+            and all(f in inside for f in whole)
+            and not value.tensor.biases
+            and all(f in atoms(maker.ins[1][0].factors) for f in whole)
+            and len(value.tensor.name) > 0
+        ):
             return self._split_linear(maker, value, axis, whole, sizes)
         found = []
         for number, size in enumerate(sizes):
@@ -457,7 +552,9 @@ class Translator:
             found.append(Value(tensor=tensor, axes=axes))
         return found
 
-    def _split_linear(self, op: RawOp, value: Value, axis: int, whole: list[Factor], sizes: Sequence[int]) -> list[Value]:
+    def _split_linear(
+        self, op: RawOp, value: Value, axis: int, whole: list[Factor], sizes: Sequence[int]
+    ) -> list[Value]:
         """One product with several outputs, each with its rows of the weight."""
         (x, x_factors), (weight, _), *bias = op.ins
         found, weights, biases, outs = [], [], [], []
@@ -473,7 +570,9 @@ class Translator:
                         made.append(factor)
                 return made
 
-            rows = RawTensor(name=f"{weight.name}.{number}", factors=part(weight.factors), kind="parameter", dtype=weight.dtype)
+            rows = RawTensor(
+                name=f"{weight.name}.{number}", factors=part(weight.factors), kind="parameter", dtype=weight.dtype
+            )
             weights.append((rows, list(rows.factors)))
             for of, _ in bias:
                 cut = RawTensor(name=f"{of.name}.{number}", factors=part(of.factors), kind="parameter", dtype=of.dtype)
@@ -557,12 +656,22 @@ class Translator:
             batch.append(list(one or two))
         return self._product(node, a, b, left[-2], right[-1], batch, left[-1])
 
-    def _product(self, node: fx.Node, a: Value, b: Value, rows: list[Factor], columns: list[Factor], batch: Axes,
-                 depth: list[Factor]) -> Value:  # fmt: skip
+    def _product(
+        self,
+        node: fx.Node,
+        a: Value,
+        b: Value,
+        rows: list[Factor],
+        columns: list[Factor],
+        batch: Axes,
+        depth: list[Factor],
+    ) -> Value:
         taken = {id(f) for f in atoms([*rows, *(f for axis in batch for f in axis)])}
         twins = {id(f): _twin(f) for f in atoms(columns) if id(f) in taken}
         out_columns = [twins.get(id(f), f) for f in atoms(columns)]
-        b_factors = [twins.get(id(f), f) if id(f) in {id(c) for c in atoms(columns)} else f for f in atoms(b.tensor.factors)]
+        b_factors = [
+            twins.get(id(f), f) if id(f) in {id(c) for c in atoms(columns)} else f for f in atoms(b.tensor.factors)
+        ]
         axes = [*batch, list(rows), out_columns]
         kind = OpKind.MATMUL
         if b.tensor.kind == "parameter" or a.tensor.kind == "parameter":
@@ -635,8 +744,8 @@ class Translator:
         columns = [twins[id(f)] for f in kv_seq]
         for f in seq:
             f.hint("seq", OP)
-        for name, axis in (("heads", k.axes[-3]), ("per", q.axes[-3]), ("width", q.axes[-1])):
-            parts = atoms(axis)
+        for name, dim in (("heads", k.axes[-3]), ("per", q.axes[-3]), ("width", q.axes[-1])):
+            parts = atoms(dim)
             if len(parts) == 1:  # attentions of one size are cut alike: their dims have one name
                 unify([self._heads.setdefault((name, parts[0].size), parts[0])], parts)
         for f in columns:
@@ -667,12 +776,23 @@ class Translator:
             self.notes.append("Attention under a mask that does not look at positions is costed as the full square")
         reads = [q.tensor, k.tensor, v.tensor]
         tensor = self.add(
-            path, OpKind.ATTENTION, [q.tensor, (k.tensor, k_factors), (v.tensor, v_factors)], out, node, what="core",
-            indivisible=[*columns, *atoms(q.axes[-1]), *atoms(v.axes[-1])], saves=[*reads, lse],
-            saves_unfused=[*reads, *unfused], selective=True,
-            attrs={"form": "qkv", "causal": group.attrs["causal"], "rope": group.attrs["rope"],
-                   "dropout": group.attrs["dropout"]},
-        )  # fmt: skip
+            path,
+            OpKind.ATTENTION,
+            [q.tensor, (k.tensor, k_factors), (v.tensor, v_factors)],
+            out,
+            node,
+            what="core",
+            indivisible=[*columns, *atoms(q.axes[-1]), *atoms(v.axes[-1])],
+            saves=[*reads, lse],
+            saves_unfused=[*reads, *unfused],
+            selective=True,
+            attrs={
+                "form": "qkv",
+                "causal": group.attrs["causal"],
+                "rope": group.attrs["rope"],
+                "dropout": group.attrs["dropout"],
+            },
+        )
         op = tensor.maker
         assert op is not None
         op.saves.insert(3, tensor)
@@ -700,8 +820,15 @@ class Translator:
         for f in atoms(w.axes[1]):
             f.hint("hidden", OP)
         axes = [*ids.axes, w.axes[1]]
-        tensor = self.add(node.meta["path"], OpKind.EMBEDDING, [ids.tensor, w.tensor], _flat(axes), node, saves=[ids.tensor],
-                          reduction=atoms(w.axes[0]))  # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.EMBEDDING,
+            [ids.tensor, w.tensor],
+            _flat(axes),
+            node,
+            saves=[ids.tensor],
+            reduction=atoms(w.axes[0]),
+        )
         return Value(tensor=tensor, axes=[list(a) for a in axes])
 
     def _norm(self, kind: OpKind, path: str, x: Value, weights: Sequence[Value], node: fx.Node) -> Any:
@@ -713,8 +840,16 @@ class Translator:
         inner = atoms(f for axis in x.axes[-number:] for f in axis)
         if not weights:
             return self.map(node, [list(a) for a in x.axes], [x], inner)
-        tensor = self.add(path, kind, [x.tensor, *(w.tensor for w in weights)], list(x.tensor.factors), node, indivisible=inner,
-                          saves=[x.tensor], what="norm")  # fmt: skip
+        tensor = self.add(
+            path,
+            kind,
+            [x.tensor, *(w.tensor for w in weights)],
+            list(x.tensor.factors),
+            node,
+            indivisible=inner,
+            saves=[x.tensor],
+            what="norm",
+        )
         return Value(tensor=tensor, axes=[list(a) for a in x.axes])
 
     def _op_layer_norm(self, node: fx.Node) -> Any:
@@ -732,23 +867,49 @@ class Translator:
         if x is None or w is None or b is None or not unify(x.axes[1], w.axes[0]) or not unify(x.axes[1], b.axes[0]):
             return None
         space = atoms(f for axis in x.axes[2:] for f in axis)
-        tensor = self.add(node.meta["path"], OpKind.BATCH_NORM, [x.tensor, w.tensor, b.tensor], list(x.tensor.factors), node,
-                          indivisible=space, saves=[x.tensor])  # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.BATCH_NORM,
+            [x.tensor, w.tensor, b.tensor],
+            list(x.tensor.factors),
+            node,
+            indivisible=space,
+            saves=[x.tensor],
+        )
         return Value(tensor=tensor, axes=[list(a) for a in x.axes])
 
     def _op_group_norm(self, node: fx.Node) -> Any:
-        x, w, b = self.value(node.args[0]), self.value(_arg(node, 2, "weight", None)), self.value(_arg(node, 3, "bias", None))
+        x, w, b = (
+            self.value(node.args[0]),
+            self.value(_arg(node, 2, "weight", None)),
+            self.value(_arg(node, 3, "bias", None)),
+        )
         if x is None or w is None or b is None or not unify(x.axes[1], w.axes[0]) or not unify(x.axes[1], b.axes[0]):
             return None
         inner = atoms(f for axis in x.axes[1:] for f in axis)
-        tensor = self.add(node.meta["path"], OpKind.GROUP_NORM, [x.tensor, w.tensor, b.tensor], list(x.tensor.factors), node,
-                          indivisible=inner, saves=[x.tensor], attrs={"groups": int(node.args[1])})  # type: ignore[arg-type] # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.GROUP_NORM,
+            [x.tensor, w.tensor, b.tensor],
+            list(x.tensor.factors),
+            node,
+            indivisible=inner,
+            saves=[x.tensor],
+            attrs={"groups": int(_arg(node, 1, "num_groups", 1))},
+        )
         return Value(tensor=tensor, axes=[list(a) for a in x.axes])
 
     def _activation(self, x: Value, function: str, path: str, node: fx.Node) -> Value:
         keeps_output = _FUNCTIONS[function] == "out"
-        tensor = self.add(path, OpKind.ACTIVATION, [x.tensor], list(x.tensor.factors), what=function,
-                          saves=[] if keeps_output else [x.tensor], attrs={"function": function})  # fmt: skip
+        tensor = self.add(
+            path,
+            OpKind.ACTIVATION,
+            [x.tensor],
+            list(x.tensor.factors),
+            what=function,
+            saves=[] if keeps_output else [x.tensor],
+            attrs={"function": function},
+        )
         if keeps_output:
             assert tensor.maker is not None
             tensor.maker.saves.append(tensor)
@@ -762,8 +923,10 @@ class Translator:
             return None
         if len(values) == 1 and base in _FUNCTIONS:
             return self._activation(values[0], base, node.meta["path"], node)
-        if len(values) == 1 and base in {"mul", "div", "sub", "rsub", "neg", "fill", "masked_fill", "where"} and (
-            len(node.all_input_nodes) == 1 or shape_of(node) == shape_of(node.all_input_nodes[0])
+        if (
+            len(values) == 1
+            and base in {"mul", "div", "sub", "rsub", "neg", "fill", "masked_fill", "where"}
+            and (len(node.all_input_nodes) == 1 or shape_of(node) == shape_of(node.all_input_nodes[0]))
         ):
             return values[0]  # by a constant: part of whatever kernel comes next
         if base == "mul" and (gated := self._gated(node, values)) is not None:
@@ -835,6 +998,15 @@ class Translator:
             return Value(tensor=joined, axes=axes)
         present = {id(f) for t in [*(v.tensor for v in terms), *biases] for f in atoms(t.factors)}
         out = [f for f in _flat(axes) if id(f) in present]
+        for value in terms[1:]:
+            pairs = zip(atoms(terms[0].tensor.factors), atoms(value.tensor.factors), strict=False)
+            for one, two in pairs:
+                if one.size == two.size == 1:
+                    unify([one], [two])
+        for value in terms:  # dims of size 1 that a term has
+            factors = atoms(value.tensor.factors)
+            if {id(f) for f in factors if f.size > 1} == {id(f) for f in out} and len(factors) > len(out):
+                out = factors
         terms.sort(key=lambda v: len(atoms(v.tensor.factors)) != len(out))
         tensor = self.add(node.meta["path"], OpKind.ADD, [*(v.tensor for v in terms), *biases], out, node)
         return Value(tensor=tensor, axes=axes)
@@ -846,7 +1018,12 @@ class Translator:
         for term, at in zip(terms, [n for n in node.args[:2] if self.value(n) is not None], strict=False):
             op = term.tensor.maker
             others = [v.tensor for v in terms if v is not term]
-            if op is None or op.kind is not OpKind.ADD or not isinstance(at, fx.Node) or len(self.groups.users(at)) != 1:
+            if (
+                op is None
+                or op.kind is not OpKind.ADD
+                or not isinstance(at, fx.Node)
+                or len(self.groups.users(at)) != 1
+            ):
                 continue
             if op_of(at).partition(".")[0].rstrip("_") != "add" or at.meta["path"] != node.meta["path"]:
                 continue
@@ -869,8 +1046,14 @@ class Translator:
         rows = atoms(table.tensor.factors)[:-1]
         for f in rows:
             f.hint("positions", OP)
-        tensor = self.add(node.meta["path"], OpKind.POSITION, [x.tensor, table.tensor], list(x.tensor.factors), what="position",
-                          indivisible=rows)  # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.POSITION,
+            [x.tensor, table.tensor],
+            list(x.tensor.factors),
+            what="position",
+            indivisible=rows,
+        )
         return Value(tensor=tensor, axes=axes)
 
     def _op_dropout(self, node: fx.Node) -> Any:
@@ -881,7 +1064,9 @@ class Translator:
         biases, value.tensor.biases = value.tensor.biases, []
         out = list(value.tensor.factors)
         mask = RawTensor(name="", factors=out, kind="saved", dtype="bool")
-        tensor = self.add(node.meta["path"], OpKind.DROPOUT, [value.tensor, *biases], out, node, saves=[mask], attrs={"p": rate})
+        tensor = self.add(
+            node.meta["path"], OpKind.DROPOUT, [value.tensor, *biases], out, node, saves=[mask], attrs={"p": rate}
+        )
         assert tensor.maker is not None
         mask.name = f"{tensor.maker.path}.mask"
         return Value(tensor=tensor, axes=[list(a) for a in value.axes])
@@ -902,8 +1087,16 @@ class Translator:
         axes = [list(a) if i not in dims else [] for i, a in enumerate(value.axes) if keep or i not in dims]
         factors = atoms(value.tensor.factors)
         if op_of(node) == "mean.dim" and dims == {2, 3} and rank == 4 and len(factors) == 4:
-            tensor = self.add(node.meta["path"], OpKind.POOL2D, [value.tensor], factors[:2], node, indivisible=gone,
-                              saves=[value.tensor], attrs={"function": "average"})  # fmt: skip
+            tensor = self.add(
+                node.meta["path"],
+                OpKind.POOL2D,
+                [value.tensor],
+                factors[:2],
+                node,
+                indivisible=gone,
+                saves=[value.tensor],
+                attrs={"function": "average"},
+            )
             return Value(tensor=tensor, axes=axes)
         if op_of(node).startswith(("mean", "sum")):
             made = self.map(node, axes, [value])
@@ -917,7 +1110,9 @@ class Translator:
         value = self.value(node.args[0])
         if value is None or not isinstance(node.meta["val"], torch.Tensor):
             return self._opaque(node)
-        if op_of(node).startswith("log_softmax") and any(op_of(u).startswith("nll_loss") for u in self.groups.users(node)):
+        if op_of(node).startswith("log_softmax") and any(
+            op_of(u).startswith("nll_loss") for u in self.groups.users(node)
+        ):
             return Value(tensor=value.tensor, axes=value.axes, state="log_softmax")
         given = _arg(node, 1, "dim", -1)
         dims = [given] if isinstance(given, int) else list(given)
@@ -931,13 +1126,21 @@ class Translator:
         bias = self.value(_arg(node, 2, "bias", None))
         if x is None or w is None or w.tensor.kind != "parameter":
             return None
-        stride, padding, dilation = (_pair(_arg(node, i, n, d)) for i, n, d in ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1)))
+        stride, padding, dilation = (
+            _pair(_arg(node, i, n, d)) for i, n, d in ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1))
+        )
         groups = int(_arg(node, 6, "groups", 1))
         shape, out_shape, kernel = shape_of(node.args[0]), shape_of(node), shape_of(node.args[1])[2:]  # type: ignore[arg-type]
-        if shape[2] * shape[3] == 1 and kernel == (1, 1) and groups == 1:
+        if len(x.tensor.factors) == 2 and kernel == (1, 1) and groups == 1:
             axes_w = w.axes[1]
-            made = self._linear(node, Value(tensor=x.tensor, axes=[x.axes[0], x.axes[1]]), axes_w, [w.axes[0]],
-                                Value(tensor=self._squeezed(w.tensor), axes=w.axes[:2]), bias)  # fmt: skip
+            made = self._linear(
+                node,
+                Value(tensor=x.tensor, axes=[x.axes[0], x.axes[1]]),
+                axes_w,
+                [w.axes[0]],
+                Value(tensor=self._squeezed(w.tensor), axes=w.axes[:2]),
+                bias,
+            )
             return Value(tensor=made.tensor, axes=[*made.axes, [], []])
         factors = self._image(x)
         if factors is None or padding is None or dilation != (1, 1):
@@ -955,12 +1158,26 @@ class Translator:
             f.hint(f"{letter}{f.size}", PLACE + 1)
         w_factors[0].hint("channels", PLACE)
         out = [factors[0], w_factors[0], *space]
-        inner = [*factors[2:], *space, *w_factors[2:], *([] if groups == 1 else [factors[1], w_factors[0], w_factors[1]])]
+        inner = [
+            *factors[2:],
+            *space,
+            *w_factors[2:],
+            *([] if groups == 1 else [factors[1], w_factors[0], w_factors[1]]),
+        ]
         attrs: dict[str, Any] = {"kernel": tuple(kernel), "stride": stride, "padding": padding}
         if groups > 1:
             attrs["groups"] = groups
-        tensor = self.add(node.meta["path"], OpKind.CONV2D, [(x.tensor, factors), w.tensor], out, node, indivisible=inner,
-                          reduction=[factors[1]] if groups == 1 else [], saves=[x.tensor], attrs=attrs)  # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.CONV2D,
+            [(x.tensor, factors), w.tensor],
+            out,
+            node,
+            indivisible=inner,
+            reduction=[factors[1]] if groups == 1 else [],
+            saves=[x.tensor],
+            attrs=attrs,
+        )
         axes: Axes = [[f] if f.size > 1 else [] for f in out]
         if bias is not None and unify(bias.axes[0], [w_factors[0]]):
             tensor = self.add(node.meta["path"], OpKind.ADD, [tensor, bias.tensor], out, what="bias")
@@ -975,7 +1192,11 @@ class Translator:
         factors = list(x.tensor.factors)
         flat = [f for f in atoms(factors) if f.size > 1]
         seen = [f for axis in x.axes for f in atoms(axis)]
-        if len(factors) != 4 or [id(f) for f in flat] != [id(f) for f in seen] or any(len(atoms(a)) > 1 for a in x.axes):
+        if (
+            len(factors) != 4
+            or [id(f) for f in flat] != [id(f) for f in seen]
+            or any(len(atoms(a)) > 1 for a in x.axes)
+        ):
             return None
         return [f.root() for f in factors]
 
@@ -994,9 +1215,16 @@ class Translator:
         out = [*factors[:2], *space]
         saves = [x.tensor]
         indices = RawTensor(name="", factors=out, kind="saved", dtype="int64")
-        tensor = self.add(node.meta["path"], OpKind.POOL2D, [(x.tensor, factors)], out, node, indivisible=[*factors[2:], *space],
-                          saves=[*saves, indices] if function == "max" else saves,
-                          attrs={"function": function, "kernel": kernel, "stride": stride, "padding": padding})  # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.POOL2D,
+            [(x.tensor, factors)],
+            out,
+            node,
+            indivisible=[*factors[2:], *space],
+            saves=[*saves, indices] if function == "max" else saves,
+            attrs={"function": function, "kernel": kernel, "stride": stride, "padding": padding},
+        )
         assert tensor.maker is not None
         indices.name = f"{tensor.maker.path}.indices"
         return Value(tensor=tensor, axes=[[f] if f.size > 1 else [] for f in out])
@@ -1012,8 +1240,16 @@ class Translator:
         factors = None if x is None else self._image(x)
         if x is None or factors is None or shape_of(node)[2:] != (1, 1):
             return self.value(node.args[0]) if x is not None and shape_of(node) == shape_of(node.args[0]) else None  # type: ignore[arg-type]
-        tensor = self.add(node.meta["path"], OpKind.POOL2D, [(x.tensor, factors)], factors[:2], node, indivisible=factors[2:],
-                          saves=[x.tensor], attrs={"function": "average"})  # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.POOL2D,
+            [(x.tensor, factors)],
+            factors[:2],
+            node,
+            indivisible=factors[2:],
+            saves=[x.tensor],
+            attrs={"function": "average"},
+        )
         return Value(tensor=tensor, axes=[[f] if f.size > 1 else [] for f in factors[:2]] + [[], []])
 
     def _op_cat(self, node: fx.Node) -> Any:
@@ -1038,16 +1274,26 @@ class Translator:
             whole.hint("seq", PLACE)
         axes[axis] = [whole]
         inner = [whole, *(f for v in given for f in atoms(v.axes[axis]))]
-        tensor = self.add(node.meta["path"], OpKind.CONCAT, [v.tensor for v in given], _flat(axes), node, indivisible=inner,
-                          attrs={"dim": whole})  # fmt: skip
+        tensor = self.add(
+            node.meta["path"],
+            OpKind.CONCAT,
+            [v.tensor for v in given],
+            _flat(axes),
+            node,
+            indivisible=inner,
+            attrs={"dim": whole},
+        )
         return Value(tensor=tensor, axes=axes)
 
     # -- what is not understood -----------------------------------------------------------------
 
     def _opaque(self, node: fx.Node) -> Any:
         """An op known by its FLOP and bytes; it is cut along the batch, if at all."""
-        outs = [v for v in (node.meta["val"] if isinstance(node.meta["val"], (tuple, list)) else [node.meta["val"]])
-                if isinstance(v, torch.Tensor)]  # fmt: skip
+        outs = [
+            v
+            for v in (node.meta["val"] if isinstance(node.meta["val"], (tuple, list)) else [node.meta["val"]])
+            if isinstance(v, torch.Tensor)
+        ]
         values = [v for n in node.all_input_nodes if (v := self.value(n)) is not None]
         if not outs or not values:
             return None
@@ -1059,13 +1305,20 @@ class Translator:
             present = [f for v in values for f in atoms(v.tensor.factors)]
             inner = [f for f in [*present, *_flat(axes)] if f is not self.batch.root()]
             flop = _flop(node) / self.trace.batch if number == 0 else 0.0
-            if all(self.batch.root() not in atoms(v.tensor.factors) for v in values):
+            if all(self.batch.root() not in atoms(v.tensor.factors) for v in values) or self.batch.root() not in _flat(
+                axes
+            ):
                 inner.append(self.batch.root())
-            elif self.batch.root() not in _flat(axes):
-                inner.append(self.batch.root())
-            tensor = self.add(node.meta["path"], OpKind.OPAQUE, [v.tensor for v in values], _flat(axes), node, indivisible=inner,
-                              saves=[v.tensor for v in values if v.tensor.kind == "activation"],
-                              attrs={"function": name.partition(".")[0], "flop": flop})  # fmt: skip
+            tensor = self.add(
+                node.meta["path"],
+                OpKind.OPAQUE,
+                [v.tensor for v in values],
+                _flat(axes),
+                node,
+                indivisible=inner,
+                saves=[v.tensor for v in values if v.tensor.kind == "activation"],
+                attrs={"function": name.partition(".")[0], "flop": flop},
+            )
             made.append(Value(tensor=tensor, axes=axes))
         return made if isinstance(node.meta["val"], (tuple, list)) else made[0]
 
@@ -1107,8 +1360,16 @@ class Translator:
         top = self.add(part, OpKind.MAX, [x], tokens, what="max", **more)
         total = self.add(part, OpKind.SUM_EXP, [x, top], tokens, what="sum_exp", saves=[softmax], **more)
         picked = self.add(part, OpKind.PICK, [x, labels], tokens, what="pick", saves=[labels], **more)
-        loss = self.add(part, OpKind.CROSS_ENTROPY, [top, total, picked], [], what="cross_entropy", saves=[total],
-                        reduction=tokens, dtype="fp32")  # fmt: skip
+        loss = self.add(
+            part,
+            OpKind.CROSS_ENTROPY,
+            [top, total, picked],
+            [],
+            what="cross_entropy",
+            saves=[total],
+            reduction=tokens,
+            dtype="fp32",
+        )
         loss.name = "loss" if not number else f"loss_{number + 1}"
         return Value(tensor=loss, axes=[])
 
@@ -1133,14 +1394,23 @@ class Translator:
         if x.biases:
             x = self.add(path, OpKind.ADD, [x, *x.biases], list(x.factors), what="bias")
         target = RawTensor(name="target", factors=atoms(x.factors), kind="input")
-        loss = self.add(path, OpKind.LOSS, [x, target], [], what="loss", saves=[x], reduction=atoms(x.factors), dtype="fp32",
-                        attrs={"function": function})  # fmt: skip
+        loss = self.add(
+            path,
+            OpKind.LOSS,
+            [x, target],
+            [],
+            what="loss",
+            saves=[x],
+            reduction=atoms(x.factors),
+            dtype="fp32",
+            attrs={"function": function},
+        )
         loss.name = "loss"
         return Value(tensor=loss, axes=[])
 
     def _end(self, loss: str | None) -> None:
         value = self.value(self.trace.output)
-        if value is None:
+        if value is None or self.trace.output not in self.trains:
             raise ModelError(
                 "from_torch: what the module returns depends on no parameter; return what is trained on, or the loss"
             )
@@ -1152,7 +1422,9 @@ class Translator:
             else:
                 value = self._mean_loss(value, DEFAULT_LOSS, "")
         elif loss is not None:
-            raise ModelError(f"from_torch: loss={loss!r}, but the module returns a scalar, its own loss; leave loss out")
+            raise ModelError(
+                f"from_torch: loss={loss!r}, but the module returns a scalar, its own loss; leave loss out"
+            )
         self.loss = value.tensor
 
 
@@ -1207,7 +1479,10 @@ def _dtype(value: torch.Tensor) -> str | None:
 
 def _flop(node: fx.Node) -> float:
     """FLOP of an operator, as PyTorch's own counter has it."""
-    args, kwargs = fx.node.map_arg(node.args, lambda n: n.meta["val"]), fx.node.map_arg(node.kwargs, lambda n: n.meta["val"])
+    args, kwargs = (
+        fx.node.map_arg(node.args, lambda n: n.meta["val"]),
+        fx.node.map_arg(node.kwargs, lambda n: n.meta["val"]),
+    )
     tensors = [leaf for leaf in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     mode = getattr(tensors[0], "fake_mode", None) if tensors else None
     if mode is None or not callable(node.target):
