@@ -11,9 +11,10 @@ from proteus.errors import ModelError
 from proteus.model.graph import Model
 from proteus.torch_import.blocks import blocks_of
 from proteus.torch_import.fuse import fuse_products
+from proteus.torch_import.ops import trained
 from proteus.torch_import.patterns import Groups
 from proteus.torch_import.trace import Loss, Trace, trace
-from proteus.torch_import.translate import Translator, trained
+from proteus.torch_import.translate import Translator
 
 #: paths named in a sentence
 _MAX_PATHS = 3
