@@ -111,7 +111,8 @@ def _assumptions(translator: Translator, traced: Trace, module: nn.Module) -> tu
             f" and {len(places) - _MAX_PATHS} more" if len(places) > _MAX_PATHS else ""
         )
         found.append(f"{name} ({shown}) is costed by FLOP and bytes alone and is cut along the batch only")
-    number = sum(p.numel() for node, (_, p) in traced.parameters.items() if not node.users)
+    used = {id(p) for node, (_, p) in traced.parameters.items() if node.users}
+    number = sum(p.numel() for p in module.parameters() if id(p) not in used)
     if number:
         found.append(f"{number:,} parameters are never used in forward, and are not counted")
     frozen = sorted({path for path, p in traced.parameters.values() if not p.requires_grad})
