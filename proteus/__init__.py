@@ -12,8 +12,9 @@ each.  Everything a user types is here.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from proteus.arguments import A, FilePath, takes
 from proteus.calibration import calibrated
@@ -62,6 +63,31 @@ def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
     return Workbench(tree, cluster)
 
 
+def from_torch(
+    module: Any,
+    example_inputs: Any,
+    *,
+    loss: Literal["cross_entropy", "mse"] | Callable[..., Any] | None = None,
+    dims: Mapping[str, str | Sequence[str]] | None = None,
+) -> Model:
+    """The model of a PyTorch module's training step.
+
+    Parameters
+    ----------
+    module
+        A ``torch.nn.Module``; made under ``torch.device("meta")`` nothing is
+        allocated.
+    example_inputs
+        What its ``forward`` takes, the batch first.
+    loss, dims
+        See :func:`proteus.torch_import.importer.from_torch`.
+    """
+    with needs_extra("torch", "pt.from_torch"):
+        from proteus.torch_import import importer
+
+    return importer.from_torch(module, example_inputs, loss=loss, dims=dims)
+
+
 @takes(InputError, path=FilePath())
 def _to_html(result: Result, path: str | Path) -> None:
     """Write one offline file with the linked views."""
@@ -102,6 +128,7 @@ __all__ = [
     "__version__",
     "clusters",
     "from_hf",
+    "from_torch",
     "lab",
     "models",
     "read_trace",

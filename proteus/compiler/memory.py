@@ -186,8 +186,8 @@ def operator_bytes(
             continue
         if op.kind in _NORMS and framework.norm == "chain":
             kept += first * _CHAIN_NORM
-        elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not framework.fused_bias_activation:
-            kept += first / 2.0 * activation_bytes
+        elif op.kind is OpKind.ACTIVATION and op.is_gated and not framework.fused_bias_activation:
+            kept += first / (2.0 if len(op.inputs) == 1 else 1.0) * activation_bytes
         elif op.kind is OpKind.SUM_EXP and framework.loss != "softmax":
             more_kept, more_transient = _LOSS[framework.loss]
             kept += first * more_kept
@@ -221,7 +221,7 @@ def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: f
         size_bytes += sum(_OPERATOR_SOFTMAX[framework.attention]) * scores
     elif op.kind in _NORMS and framework.norm == "chain":
         size_bytes += numel(op.inputs[0].dims) * _CHAIN_NORM
-    elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not framework.fused_bias_activation:
+    elif op.kind is OpKind.ACTIVATION and op.is_gated and not framework.fused_bias_activation:
         size_bytes += numel(op.outputs[0].dims) * activation_bytes
     return size_bytes
 

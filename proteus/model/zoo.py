@@ -22,7 +22,7 @@ from proteus.errors import ModelError, unknown
 from proteus.identity import ById
 from proteus.model.convnet import convnet
 from proteus.model.dlrm import dlrm
-from proteus.model.graph import Block, Model, OpKind
+from proteus.model.graph import Block, Model, OpKind, Role
 from proteus.model.hf import from_hf
 from proteus.model.lora import with_lora
 from proteus.model.origin import Origin, is_plain
@@ -342,5 +342,12 @@ def _fixes_seq(block: Block, seq: int) -> str:
         return f"has {block.dims['positions']} learned positions"
     if block.dims.get("masked", 0) > seq:
         return f"predicts {block.dims['masked']} tokens of a sample"
-    joins = [op.name for op in block.ops if op.kind in (OpKind.CONCAT, OpKind.RESHAPE) and "seq" in op.dims]
+    fixed = (OpKind.CONCAT, OpKind.RESHAPE, OpKind.MAP, OpKind.OPAQUE)
+    joins = [
+        op.name
+        for op in block.ops
+        if op.kind in fixed
+        and "seq" in op.dims
+        and (op.kind is not OpKind.MAP or op.dims["seq"].role is Role.INDIVISIBLE)
+    ]
     return f"makes the sequence in {joins[0]}" if joins else ""

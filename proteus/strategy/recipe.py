@@ -406,13 +406,19 @@ def _recompute_second_gemms(configs: _Configs, model: Model) -> None:
     projections run again in every layer and the wide GEMM before the
     activation in every second: the same share of the FLOP.
     """
-    for selector, _ in _ops_of_layers(model, lambda op: op.name.endswith("attention.proj")):
-        configs.say(selector, recompute="full")
+    for block in model.blocks:
+        attended = {out.tensor for op in block.ops if op.kind is OpKind.ATTENTION for out in op.outputs}
+        for op in block.ops:
+            is_gemm = op.kind is OpKind.LINEAR and RANK not in op.dims
+            if block.indexed and is_gemm and op.inputs[0].tensor in attended:
+                configs.say(_selector(block, op), recompute="full")
     for block in model.blocks:
         last = block.count // ALTERNATE - 1
+        active = {item.tensor for op in block.ops if op.kind is OpKind.ACTIVATION for item in op.inputs}
         if block.indexed and last >= 0:
             for op in block.ops:
-                if op.name.endswith((".gate_up", ".fc1")):
+                feeds = op.kind is OpKind.LINEAR and any(out.tensor in active for out in op.outputs)
+                if feeds or op.name.endswith((".gate_up", ".fc1")):  # adapters stand between the two
                     first = block.first
                     configs.say(f"{block.name}.{first}-{first + last}.{op.name}", recompute="full")
 

@@ -146,8 +146,11 @@ def _sum(op: Op, xs: Sequence[Tensor], dims: Sequence[str], operands: Sequence[O
 
 def activation(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     dims, out = op.inputs[0].dims, op.outputs[0].dims
-    x = _sum(op, xs, dims, op.inputs)
     function = op.attrs["function"]
+    if op.is_gated and len(xs) == 2:
+        gate, value = (aligned(x, operand.dims, out) for x, operand in zip(xs, op.inputs, strict=True))
+        return (FUNCTIONS[GATED[function]](gate) * value,)
+    x = _sum(op, xs, dims, op.inputs)
     if function not in GATED:
         return (aligned(FUNCTIONS[function](x), dims, out),)
     two = next(dim for dim in dims if dim not in out)
@@ -212,13 +215,16 @@ def attention(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tens
         scores = scores + contract(scores_dims, (q_rope, dims[1]), (k_rope, dims[3]))
         width, v_dims = q_nope.shape[-1] + q_rope.shape[-1], dims[4]
     else:
-        q, kv = xs
-        q_dims, kv_dims = op.inputs[0].dims, op.inputs[1].dims
-        k, v = kv.unbind(kv_dims.index("two"))
-        v_dims = tuple(dim for dim in kv_dims if dim != "two")
+        q, q_dims = xs[0], op.inputs[0].dims
+        if op.attrs.get("form") == "qkv":
+            k, v, k_dims, v_dims = xs[1], xs[2], op.inputs[1].dims, op.inputs[2].dims
+        else:
+            kv_dims = op.inputs[1].dims
+            k, v = xs[1].unbind(kv_dims.index("two"))
+            k_dims = v_dims = tuple(dim for dim in kv_dims if dim != "two")
         if rope:
             q, k = rotated(q, first), rotated(k, 0)
-        scores = contract(scores_dims, (q, q_dims), (k, v_dims))
+        scores = contract(scores_dims, (q, q_dims), (k, k_dims))
         width = q.shape[-1]
     scores = scores / math.sqrt(width)
     rows, columns = torch.arange(at.length["seq"])[:, None] + first, torch.arange(at.length["kv_seq"])[None, :]
@@ -372,7 +378,24 @@ def loss(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, .
     return (torch.nn.functional.binary_cross_entropy(score, target, reduction="sum") * _share(op, at),)
 
 
+def mapped(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
+    out = op.outputs[0].dims
+    if op.attrs["function"] == "mul":
+        y = aligned(xs[0], op.inputs[0].dims, out)
+        for x, operand in zip(xs[1:], op.inputs[1:], strict=True):
+            y = y * aligned(x, operand.dims, out)
+        return (y,)
+    dims = op.inputs[0].dims
+    kept = tuple(dim for dim in dims if dim in out)
+    axes = [axis for axis, dim in enumerate(dims) if dim not in out]
+    y = xs[0].sum(axes) if axes else xs[0]
+    if op.attrs["function"] == "mean":
+        y = y / math.prod(at.total[dim] for dim in dims if dim not in out)
+    return (aligned(y, kept, out),)
+
+
 FORWARD: Mapping[OpKind, Forward] = {
+    OpKind.MAP: mapped,
     OpKind.LINEAR: linear,
     OpKind.MATMUL: matmul,
     OpKind.EMBEDDING: embedding,
