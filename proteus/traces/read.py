@@ -47,7 +47,7 @@ class _Device:
     is_aligned: bool = False
 
 
-@takes(InputError, paths=Either(FilePath(), Each(FilePath(), least=1)), align=Switch())
+@takes(InputError, paths=Either(FilePath(), Each(FilePath(), minimum=1)), align=Switch())
 def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, align: bool = True) -> Measured:
     """Read what a profiler measured.
 
