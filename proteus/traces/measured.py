@@ -172,7 +172,7 @@ class Measured:
         order = np.argsort(-per_name, kind="stable")
         return tuple((self.names[i], float(per_name[i]) / total_s) for i in order.tolist() if per_name[i] > 0.0)
 
-    @takes(InputError, rank=Whole(minimum=0), step=Maybe(Whole(least=0)), most=Whole(least=1))
+    @takes(InputError, rank=Whole(minimum=0), step=Maybe(Whole(minimum=0)), most=Whole(minimum=1))
     def top_operators(self, rank: int, step: int | None = None, most: int = TOP) -> list[dict[str, Any]]:
         """The kernels of a rank that take longest, summed by name and operator.
 
