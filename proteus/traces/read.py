@@ -29,7 +29,7 @@ _FAR_US = 86_400e6
 #: host annotations of collectives begin so; PyTorch csrc/distributed/c10d
 _COMM_ANNOTATIONS = ("nccl:", "c10d::", "gloo:", "rccl:")
 #: names of ranks in a message
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def read_trace(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         warnings += [f"{path.name}: {text}" for text in file.warnings]
     if not devices:
         raise InputError(
-            "; ".join(without[:_MOST_NAMED])
+            "; ".join(without[:_MAX_NAMED])
             + "; profile with torch.profiler.ProfilerActivity.CUDA on a run that uses GPUs"
         )
     warnings += without
@@ -294,8 +294,8 @@ def _number(devices: list[_Device], warnings: list[str]) -> None:
         taken[rank] = device
         guessed.append(f"{rank} (device {device.device} of {Path(device.file.source).name})")
     if guessed and len(devices) > 1:
-        more = f" and {len(guessed) - _MOST_NAMED} more" if len(guessed) > _MOST_NAMED else ""
-        warnings.append(f"ranks numbered here, as no file says them: {', '.join(guessed[:_MOST_NAMED])}{more}")
+        more = f" and {len(guessed) - _MAX_NAMED} more" if len(guessed) > _MAX_NAMED else ""
+        warnings.append(f"ranks numbered here, as no file says them: {', '.join(guessed[:_MAX_NAMED])}{more}")
 
 
 def _common_clock(devices: list[_Device]) -> None:
@@ -334,7 +334,7 @@ def _align(devices: list[_Device], warnings: list[str]) -> None:
             )
     if unsure:
         warnings.append(
-            f"the clocks of ranks {', '.join(unsure[:_MOST_NAMED])}{', ...' if len(unsure) > _MOST_NAMED else ''} were "
+            f"the clocks of ranks {', '.join(unsure[:_MAX_NAMED])}{', ...' if len(unsure) > _MAX_NAMED else ''} were "
             f"not aligned with rank {devices[0].rank}: their collectives do not match; "
             "do not compare times across these ranks"
         )
@@ -349,7 +349,7 @@ def _fill_steps(devices: list[_Device], warnings: list[str]) -> str:
         missing = [str(device.rank) for device in devices if not device.steps]
         if missing:
             warnings.append(
-                f"ranks {', '.join(missing[:_MOST_NAMED])} have no profiler steps: only their totals are given"
+                f"ranks {', '.join(missing[:_MAX_NAMED])} have no profiler steps: only their totals are given"
             )
         return "ProfilerStep"
     for device in devices:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from proteus.traces.times import RankTimes
 
 #: ranks, steps and warnings that are shown
-_MOST_ROWS = 16
+_MAX_ROWS = 16
 _MAX_NAME = 60
 
 
@@ -42,23 +42,23 @@ def table(measured: Measured) -> str:
             share = f"{format_seconds(row['total_s']):>9} {row['fraction']:>6.1%}"
             lines.append(f"  {share} {row['count']:>6} × {row['kind']:<14} {name}")
     if measured.warnings:
-        lines += ["", *(f"warning: {text}" for text in measured.warnings[:_MOST_ROWS])]
-        if len(measured.warnings) > _MOST_ROWS:
-            lines.append(f"and {len(measured.warnings) - _MOST_ROWS} more warnings (--json lists them)")
+        lines += ["", *(f"warning: {text}" for text in measured.warnings[:_MAX_ROWS])]
+        if len(measured.warnings) > _MAX_ROWS:
+            lines.append(f"and {len(measured.warnings) - _MAX_ROWS} more warnings (--json lists them)")
     return "\n".join(lines)
 
 
 def _rows(title: str, rows: list[tuple[str, RankTimes]]) -> list[str]:
     parts = ("compute", "exposed comm", "copies", "idle", "host-bound")
     lines = [f"{title:<10}{'time':>10}" + "".join(f"{part:>18}" for part in parts) + f"{'comm hidden':>13}"]
-    for name, times in rows[:_MOST_ROWS]:
+    for name, times in rows[:_MAX_ROWS]:
         whole_s = times.window_s or 1.0
         values_s = (times.compute_s, times.exposed_comm_s, times.copy_s, times.idle_s, times.host_bound_s)
         cells = "".join(f"{format_seconds(value):>11} {value / whole_s:>6.1%}" for value in values_s)
         hidden = f"{times.overlapped_s / times.comm_s:.1%}" if times.comm_s else "-"
         lines.append(f"{name:<10}{format_seconds(times.window_s):>10}{cells}{hidden:>13}")
-    if len(rows) > _MOST_ROWS:
-        lines.append(f"and {len(rows) - _MOST_ROWS} more")
+    if len(rows) > _MAX_ROWS:
+        lines.append(f"and {len(rows) - _MAX_ROWS} more")
     return lines
 
 
