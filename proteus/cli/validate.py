@@ -86,11 +86,11 @@ def print_commands(runs: tuple[Run, ...], *, as_json: bool) -> int:
 
     from proteus.validation.score import command_of
 
-    found = [(run.id, *command_of(run)) for run in runs]
+    commands = [(run.id, *command_of(run)) for run in runs]
     if as_json:
-        print_json([{"id": name, "command": command, "reason": reason} for name, command, reason in found])
+        print_json([{"id": name, "command": command, "reason": reason} for name, command, reason in commands])
         return 0
-    for name, command, reason in found:
+    for name, command, reason in commands:
         if command is None:
             print(f"proteus: {name}: {reason}", file=sys.stderr)
         else:

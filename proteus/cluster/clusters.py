@@ -47,7 +47,10 @@ def names() -> tuple[str, ...]:
 
 
 @takes(
-    TopologyError, name=Text("the name of a preset"), nodes=Maybe(Whole(least=1)), gpu=Maybe(Either(A(Gpu), FilePath()))
+    TopologyError,
+    name=Text("the name of a preset"),
+    nodes=Maybe(Whole(minimum=1)),
+    gpu=Maybe(Either(A(Gpu), FilePath())),
 )
 def load(
     name: str,

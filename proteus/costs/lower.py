@@ -121,13 +121,13 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework:
         return (*cast, product(batch, m, k, n, dtype, narrow, wide), *scale)
     accumulate = framework.fused_grad_accumulation
     out = 2.0 * precision.grad_bytes if accumulate else wide
-    found = [product(batch, n, k, m, dtype, narrow, out), *scale]
+    pass_works = [product(batch, n, k, m, dtype, narrow, out), *scale]
     if not accumulate:
         # grad += new: read the new one, read and write the sum
-        found.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
+        pass_works.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
     if biased:
-        found.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
-    return tuple(found)
+        pass_works.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
+    return tuple(pass_works)
 
 
 #: Kernels that quantise an operand, each of which reads it; together they write it and its transpose.  fp8: one.
@@ -336,6 +336,22 @@ def _interaction(op: Op, sizes: Sizes, phase: Phase, precision: Precision, frame
     return (*_bmm(phase, batch, features, features, dim, precision), *((pairs,) if phase != Phase.WEIGHT_GRAD else ()))
 
 
+def _opaque(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
+    """FLOP as a GEMM of the output's rows and columns (its depth follows), beside the traffic.
+
+    The backward of a product has twice its FLOP, all of them counted with the input gradient.
+    """
+    moved = memory_works(op, sizes, phase, precision, framework)
+    flop, out = op.flop(sizes), op.outputs[0].dims
+    if not flop or phase is Phase.WEIGHT_GRAD or not out:
+        return moved
+    columns, size = sizes[out[-1]], precision.activation_bytes
+    rows = math.prod(sizes[dim] for dim in out[:-1])
+    depth = max(1, round(flop / (2.0 * rows * columns)))
+    product = gemm(1, rows, columns, depth, precision.compute, size, size)
+    return (*moved, *(product,) * (1 if phase is Phase.FORWARD else 2))
+
+
 _Lower = Callable[[Op, Sizes, Phase, Precision, Framework], tuple[Work, ...]]
 _PRODUCTS: Mapping[OpKind, _Lower] = {
     OpKind.LINEAR: _linear,
@@ -343,4 +359,5 @@ _PRODUCTS: Mapping[OpKind, _Lower] = {
     OpKind.ATTENTION: _attention,
     OpKind.CONV2D: _conv,
     OpKind.INTERACTION: _interaction,
+    OpKind.OPAQUE: _opaque,
 }

@@ -108,8 +108,8 @@ def by_family(runs: Sequence[Run], scores: Sequence[Score]) -> list[tuple[str, l
     """The scores of the six frameworks with the most runs, and of all others."""
     family = {run.id: family_of(run) for run in runs}
     names = [name for name, _ in Counter(family.values()).most_common(6)]
-    found = [(name, [s for s in scores if family.get(s.id) == name]) for name in names]
-    return [*found, ("others", [s for s in scores if family.get(s.id) not in names])]
+    groups = [(name, [s for s in scores if family.get(s.id) == name]) for name in names]
+    return [*groups, ("others", [s for s in scores if family.get(s.id) not in names])]
 
 
 def family_of(run: Run) -> str:
@@ -197,8 +197,8 @@ def _overall(cold: Sequence[Score], warm: Sequence[Score]) -> str:
         ]
 
     rows = [
-        (what, got, want, got_warm if want_warm else "", want_warm)
-        for (what, want, want_warm), got, got_warm in zip(TARGETS, numbers(cold), numbers(warm), strict=True)
+        (label, got, want, got_warm if want_warm else "", want_warm)
+        for (label, want, want_warm), got, got_warm in zip(TARGETS, numbers(cold), numbers(warm), strict=True)
     ]
     return table(("", "cold", "target", "warm", "target"), rows)
 
@@ -238,7 +238,7 @@ def _first_met(evidence: Evidence) -> list[str]:
     """The error on tables when first met, beside the error after the problems that they showed were mended."""
     if not evidence.later:
         return []
-    now = mean_table_error(summarize(found) for found in by_table(evidence.later).values())
+    now = mean_table_error(summarize(rows) for rows in by_table(evidence.later).values())
     return [
         f"Tables that were collected later had a mean error of {percent(first_met_error())} when they were first met, "
         f"and have {percent(now)} after mending what they showed to be wrong. Expect the first number for a run that "
@@ -267,13 +267,13 @@ def _later(evidence: Evidence, folder: str) -> list[str]:
         "problems that they showed were mended: models and settings that were not understood, and missing effects."
     )
     means = [percent(mean_table_error(found)) for found in (tables, after.values())]
-    told = (
+    sentence = (
         f"Mean over tables of their mean error: {percent(first_met_error())} when first met, {means[0]} now, "
         f"{means[1]} after one run was seen; median over rows {percent(summarize(evidence.later).median_error)}."
     )
     picture = f"![predicted against measured, runs collected later]({folder}/later.svg)"
     lines = table((*HEADER, "warm", "first", "first in band"), rows)
-    return ["## Tables collected later", text, told, picture, lines]
+    return ["## Tables collected later", text, sentence, picture, lines]
 
 
 def _cells(name: str, s: Summary) -> tuple[str, ...]:
@@ -329,7 +329,7 @@ def _ablation(cold: Sequence[Score], ablation: Mapping[str, Sequence[Score]]) ->
     rows = []
     for name, scores in {"all on": cold, **ablation}.items():
         s = summarize(scores)
-        tables = [summarize(found) for found in by_table(scores).values()]
+        tables = [summarize(table_scores) for table_scores in by_table(scores).values()]
         tau = mean_tau(scores)
         bias = "-" if s.bias is None else f"{100 * s.bias:+.1f}%"
         rows.append(

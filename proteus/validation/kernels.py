@@ -23,8 +23,8 @@ ROWS = (
 
 
 def load() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = json.loads((DATA / "kernels.json").read_text(encoding="utf-8"))
-    return found
+    rows: dict[str, list[dict[str, Any]]] = json.loads((DATA / "kernels.json").read_text(encoding="utf-8"))
+    return rows
 
 
 def mean_error(rows: Sequence[dict[str, Any]]) -> tuple[float | None, float | None]:
@@ -52,9 +52,9 @@ def tables() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]], list[tuple[s
         families.append((name, str(sum(row["rows"] for row in rows)), *map(percent, (*same, *every)), wanted))
         for row in rows:
             if row["rows"]:
-                what = (row["chip"], row["key"], row["source"].partition(",")[0], row["held_out"])
+                labels = (row["chip"], row["key"], row["source"].partition(",")[0], row["held_out"])
                 host = f"{row['host_us']:.0f}"
-                sources.append((name, *what, str(row["rows"]), percent(row["error"]), percent(row["bias"]), host))
+                sources.append((name, *labels, str(row["rows"]), percent(row["error"]), percent(row["bias"]), host))
     agree = [
         (
             *(str(row[name]) for name in ("family", "chip", "key", "one", "other", "rows")),

@@ -65,7 +65,7 @@ def teachers(runs: Sequence[Run], cold: Sequence[Score]) -> dict[tuple[str, str,
 
 
 def _most_central(runs: Sequence[Run], members: Sequence[int]) -> int:
-    return min(members, key=lambda number: sum(distance(runs[number], runs[other]) for other in members))
+    return min(members, key=lambda number: sum(distance(runs[number], runs[peer]) for peer in members))
 
 
 def group_of(run: Run) -> tuple[str, str, str]:

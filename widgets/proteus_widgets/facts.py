@@ -36,7 +36,7 @@ def percent(value: float) -> str:
 def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
     """Headline metrics of `result`, the cost only where a price [$/GPU-hour] is set."""
     tokens = result.model.seq > 1
-    found = [
+    rows = [
         Metric(label="Step time", read=lambda r: r.step_time_s, show=format_seconds, more_is_better=False),
         Metric(label="Tokens / s", read=lambda r: r.samples_per_s * r.model.seq, show=format_count, more_is_better=True)
         if tokens
@@ -60,7 +60,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
         ),
     ]
     if price_per_hour > 0 and tokens:
-        found.append(
+        rows.append(
             Metric(
                 label="$ / M tokens",
                 read=lambda r: cost_per_token(r, price_per_hour) * 1e6,
@@ -68,7 +68,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
                 more_is_better=False,
             )
         )
-    return found
+    return rows
 
 
 def cost_per_token(result: Result, price_per_hour: float) -> float:

@@ -96,9 +96,9 @@ class Session(t.HasTraits):
         *,
         simulate: Callable[..., Result] | None = None,
     ) -> None:
-        for what, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
+        for argument, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
             if not isinstance(value, kind):
-                raise InputError(f"{what}={value!r}; a session takes a {kind.__name__}")
+                raise InputError(f"{argument}={value!r}; a session takes a {kind.__name__}")
         super().__init__(lit=NOTHING)
         self._simulate = simulate or pt.simulate
         self._history = _History()
@@ -408,15 +408,15 @@ class Session(t.HasTraits):
         def work() -> None:
             try:
                 levers = outcome.result.explain(sensitivities=True, progress=progress).levers
-                found = suggest(outcome, lambda moment: self._run(moment, progress))
+                suggestions = suggest(outcome, lambda moment: self._run(moment, progress))
             except Stopped:
                 return
-            loop.call_soon_threadsafe(deliver, levers, found)
+            loop.call_soon_threadsafe(deliver, levers, suggestions)
 
-        def deliver(levers: tuple[Lever, ...], found: tuple[Suggestion, ...]) -> None:
+        def deliver(levers: tuple[Lever, ...], suggestions: tuple[Suggestion, ...]) -> None:
             if generation == self._generation:
                 with self.hold_trait_notifications():
-                    self.levers, self.suggestions = levers, found
+                    self.levers, self.suggestions = levers, suggestions
 
         self._submit("advice", work)
 
