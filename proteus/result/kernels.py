@@ -1,7 +1,7 @@
 """The numba kernels that read results: arrays in, arrays out.
 
-Millions of spans are laid out, and the time of every device is distinguished, in
-one pass over each.
+One pass lays out millions of spans; another splits the time of every device
+by activity.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def sweep(
     num_ranks: int,
     exposed_s: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float, float, float, np.ndarray, np.ndarray]:
-    """The step of one device: what runs, distinguished by the rank of its kind.
+    """The step of one device: its time split by the rank of the kind of activity.
 
     `lanes` are the rows of the device, from and to, in pairs.  Rank 0 is compute, 1 to `num_ranks` - 2
     communication in the order in which exposed time is counted, and the last one the host.  Gives by rank the

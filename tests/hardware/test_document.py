@@ -116,7 +116,7 @@ def test_several_boards_need_a_name(tmp_path: Path) -> None:
         ("chip: gx100", "chip: [gx100]", r"chip: \['gx100'\] is not text"),
         ("made up", "[made, up]", "is not text"),
         ("made up", "&a made up\n    generation: *a", "an alias"),
-        ("  x100:", "  1: &x", "alias|no word"),
+        ("  x100:", "  1: &x", "alias|not a word"),
         ("boards:", "boards: {}\nboard:", "unknown key 'board'; nearest: boards"),
         ("chip: gx100", "chip: [", r"line .*: no YAML"),
     ],

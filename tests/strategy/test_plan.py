@@ -165,7 +165,7 @@ def test_a_batch_that_does_not_divide_names_the_nearest_that_do() -> None:
     ("said", "message"),
     [
         ({"recompute_layers": 1}, "recompute_layers=1 says where"),
-        ({"shard": 2, "dp": 4}, "zero is 0"),
+        ({"shard": 2, "dp": 4}, "no effect with zero=0"),
         ({"num_devices": 8}, "dp='fill'"),
         ({"layers_per_stage": (2, 2), "pipeline_cut": "layers", "pp": 2}, "give one of them"),
         ({"lora_targets": ("mlp",)}, "give the rank"),

@@ -51,7 +51,7 @@ def test_the_page_tells_tables_reasons_and_rows(tmp_path: Path) -> None:
     for words in ("| a |", "overlap off", "adapters", "a-1 a:", "compute 90 %"):
         assert words in text
     assert "held out | warm | one scale" in text
-    assert "3 more runs, from 1 tables, were collected when" in text
+    assert "3 more runs, from 1 tables, were collected after" in text
     for name in ("cold", "warm", "later"):
         assert f"accuracy/{name}.svg" in text
         assert (tmp_path / "accuracy" / f"{name}.svg").is_file()

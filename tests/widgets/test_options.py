@@ -67,7 +67,7 @@ def test_kernels_that_the_gpu_cannot_run_are_not_offered() -> None:
 
 def test_a_value_that_would_come_to_another_is_not_offered() -> None:
     found = options("schedule", dp=4, tp=4, pp=2, virtual_stages=4, global_batch=64)
-    assert found["1f1b"].reason == "with the rest as it is, that is interleaved"
+    assert found["1f1b"].reason == "with the other settings this becomes interleaved"
     assert found["interleaved"].reason == "" and "virtual_stages=4" in found["gpipe"].reason
 
 
