@@ -18,15 +18,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
 
 import numpy as np
 
 from proteus.compiler import price
 from proteus.costs import curves
 from proteus.hardware import gpus
-from proteus.validation import case
-from proteus.validation.frameworks import Published
 from proteus.validation.machines import find_gpu
 from proteus.validation.runs import Run, shipped_runs
 from proteus.validation.score import score_run
@@ -38,11 +35,10 @@ ROWS = 14
 STEP = 0.06
 #: factors beyond this are taken as this: a table may be off for other reasons
 LARGEST = 1.2
-#: table -> (fields of its framework, fields of its entry) without what that table alone has shown
-ALONE: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-    "aleph_30": ({}, {"gpu_Gbps": None}),
-    "internevo_zero1": ({"norm": "tuned"}, {"defaults": {"recompute_modules": ()}}),
-    "internevo_flops": ({"norm": "tuned"}, {"defaults": {"recompute_modules": ()}}),
+#: table -> settings of its rows without what that table alone has shown
+ALONE: Mapping[str, str] = {
+    "internevo_zero1": "norm=tuned; recompute_modules=",
+    "internevo_flops": "norm=tuned; recompute_modules=",
 }
 
 
@@ -59,21 +55,9 @@ def clock(chip: str, factor: float) -> Iterator[None]:
         price._cached_pricer.cache_clear()
 
 
-@contextmanager
-def framework(changes: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Iterator[None]:
-    """Everything simulated with frameworks changed so."""
-    original = case.framework_of
-    fields, entry = changes
-
-    def changed(*texts: str) -> Published:
-        published = original(*texts)
-        return Published(framework=published.framework.but(**fields), entry=replace(published.entry, **entry))
-
-    case.framework_of = changed
-    try:
-        yield
-    finally:
-        case.framework_of = original
+def with_settings(runs: Sequence[Run], settings: str) -> list[Run]:
+    """The runs with these settings stated as well."""
+    return [replace(run, settings=f"{run.settings}; {settings}") for run in runs]
 
 
 def errors(runs: Sequence[Run]) -> list[float | None]:
@@ -108,23 +92,23 @@ def of_clock(chip: str, tables: Mapping[str, list[Run]], rows: Mapping[str, int]
     before = {name: errors(runs) for name, runs in tables.items()}
     with clock(chip, now * (1 - STEP)):
         after = {name: errors(runs) for name, runs in tables.items()}
-    found = {}
+    factors = {}
     for name, runs in tables.items():
         dense = [i for i, run in enumerate(runs) if not run.experts and before[name][i] is not None]
         if dense:
             here, there = ([logs[name][i] or 0.0 for i in dense] for logs in (before, after))
             if (factor := asked(here, there, now)) is not None:
-                found[name] = factor
-    if len(found) < 2:
+                factors[name] = factor
+    if len(factors) < 2:
         return {}
-    without = {name: middle({k: v for k, v in found.items() if k != name}, rows) for name in found}
-    print(f"{chip}: now {now:.2f}; median {middle(found, rows):.3f} of {len(found)} tables, ", end="")
+    without = {name: middle({k: v for k, v in factors.items() if k != name}, rows) for name in factors}
+    print(f"{chip}: now {now:.2f}; median {middle(factors, rows):.3f} of {len(factors)} tables, ", end="")
     print(f"{min(without.values()):.3f} to {max(without.values()):.3f} with one left out")
-    print("  " + ", ".join(f"{name} {factor:.2f}" for name, factor in found.items()))
+    print("  " + ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items()))
     added = {}
     for name, factor in without.items():
         pairs = [(a, b) for a, b in zip(before[name], after[name], strict=True) if a is not None and b is not None]
-        moved = [a + (b - a) / math.log(1 - STEP) * math.log(factor / middle(found, rows)) for a, b in pairs]
+        moved = [a + (b - a) / math.log(1 - STEP) * math.log(factor / middle(factors, rows)) for a, b in pairs]
         added[name] = mean(moved) - mean([a for a, _ in pairs])
     return added
 
@@ -143,14 +127,12 @@ def main() -> int:
         dense = {name: sum(not run.experts for run in runs) for name, runs in tables.items()}
         for name, more in of_clock(chip, sampled, dense).items():
             added[name] += more * len(tables[name]) / len(timed[name])
-    for name, changes in ALONE.items():
+    for name, settings in ALONE.items():
         runs = timed[name][:: max(1, len(timed[name]) // ROWS)]
-        before = errors(runs)
-        with framework(changes):
-            after = errors(runs)
+        before, after = errors(runs), errors(with_settings(runs, settings))
         kept = [(a, b) for a, b in zip(before, after, strict=True) if a is not None and b is not None]
         added[name] += mean([b for _, b in kept]) - mean([a for a, _ in kept])
-        print(f"{name}: {mean([a for a, _ in kept]):.3f} to {mean([b for _, b in kept]):.3f} with {dict(changes)}")
+        print(f"{name}: {mean([a for a, _ in kept]):.3f} to {mean([b for _, b in kept]):.3f} with {settings}")
     about = (
         "Written by benchmarks/leave_one_table_out.py: what a table's mean error gains without its share in constants"
     )

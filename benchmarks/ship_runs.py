@@ -14,6 +14,8 @@ import io
 import sys
 from pathlib import Path
 
+from stated import complete
+
 TARGET = Path(__file__).parents[1] / "proteus" / "validation" / "data"
 COLUMNS = {
     "llm": [
@@ -62,6 +64,9 @@ COLUMNS = {
         "outcome",
         "assumed_fields",
         "notes",
+        "etp",
+        "rate_counts",
+        "settings",
     ],
     "classic": [
         "source",
@@ -77,26 +82,35 @@ COLUMNS = {
         "unit",
         "ms_per_step",
         "notes",
+        "seq_len",
+        "grad_accum",
+        "settings",
     ],
 }
 
 
 def main() -> int:
     if sys.argv[1] == "--later":
-        pack("later", COLUMNS["llm"], [Path(name) for name in sys.argv[2:]])
+        pack("later", [Path(name) for name in sys.argv[2:]])
     else:
-        for name, columns in COLUMNS.items():
-            pack(name, columns, [Path(sys.argv[1]) / f"{name}.csv"])
+        for name in COLUMNS:
+            pack(name, [Path(sys.argv[1]) / f"{name}.csv"])
     return 0
 
 
-def pack(name: str, columns: list[str], files: list[Path]) -> None:
-    """Write the shipped table `name` from the rows of `files`."""
+def pack(name: str, files: list[Path]) -> None:
+    """Write the shipped table `name` from the rows of `files`, with what their sources state (:mod:`stated`)."""
     rows = []
     for path in files:
         with path.open(encoding="utf-8", newline="") as file:
             rows += list(csv.DictReader(file))
+    write(name, complete("classic" if name == "classic" else "llm", rows))
+
+
+def write(name: str, rows: list[dict[str, str]]) -> None:
+    """Write the shipped table `name`."""
     text = io.StringIO()
+    columns = COLUMNS["classic" if name == "classic" else "llm"]
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

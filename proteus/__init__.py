@@ -147,8 +147,8 @@ def __getattr__(name: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        found = version("proteus-sim")
+        version_text = version("proteus-sim")
     except PackageNotFoundError:  # a checkout on the path, not installed
-        found = "unknown"
-    globals()["__version__"] = found
-    return found
+        version_text = "unknown"
+    globals()["__version__"] = version_text
+    return version_text

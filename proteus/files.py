@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -151,6 +153,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     An error or Ctrl-C inside the block removes the temporary file and leaves
     what was at `path` before.  The temporary name ends as `path` does, so
     that writers which choose their format by the suffix choose the same one.
+    A file that is replaced keeps its mode; through a symbolic link the file
+    behind it is written; a pipe or a device is written into.
 
     Raises
     ------
@@ -167,21 +171,28 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     print(sorted(p.name for p in Path(folder).iterdir()))
     ['trace.json']
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays, and the file that it names is written
     if target.is_dir():
-        raise InputError(f"{target} is a folder; name a file in it")
+        raise InputError(f"{path} is a folder; name a file in it")
+    there = target.stat() if target.exists() else None
+    is_special = there is not None and not stat.S_ISREG(there.st_mode)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".partial-", suffix=f"-{target.name}")
+        folder = None if is_special else target.parent
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".partial-", suffix=f"-{target.name}")
     except OSError as error:
-        raise InputError(f"{target} cannot be written: {error.strerror}") from error
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
+        if is_special:  # a pipe or a device is written into; a file put in its place would be another thing
+            with temporary.open("rb") as source, target.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+            return
         # mkstemp makes files that only the owner reads; give what open() would have given.
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.chmod(0o666 & ~mask if there is None else stat.S_IMODE(there.st_mode))
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import stat
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,36 @@ def test_mode_is_that_of_any_new_file(tmp_path: Path) -> None:
         pass
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "out")}
     assert len(modes) == 1
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    target = tmp_path / "trace.json"
+    target.write_text("old")
+    target.chmod(0o640)
+    with atomic_write(target) as temporary:
+        temporary.write_text("new")
+    assert target.read_text() == "new" and target.stat().st_mode & 0o777 == 0o640
+
+
+def test_the_file_behind_a_link_is_written(tmp_path: Path) -> None:
+    target, link = tmp_path / "real.json", tmp_path / "link.json"
+    target.write_text("old")
+    link.symlink_to(target)
+    with atomic_write(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink() and target.read_text() == "new"
+
+
+def test_a_pipe_is_written_into_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    with atomic_write(pipe) as temporary:
+        temporary.write_text("through")
+    reader.join(timeout=10)
+    assert received == [b"through"] and pipe.is_fifo()
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:

@@ -93,6 +93,26 @@ def test_imports_point_upward(path: Path) -> None:
             assert target in allowed, f"{ids(path)}:{line}: {layer} imports {name}, which comes after it"
 
 
+#: what scores published runs asks as anybody could: through the public names, values and the text forms of flags
+VALIDATION_MAY_IMPORT = (
+    "proteus", "proteus.errors", "proteus.units", "proteus.files", "proteus.frameworks", "proteus.hardware",
+    "proteus.cluster", "proteus.model.dims", "proteus.strategy.plan", "proteus.calibration", "proteus.costs.residuals",
+    "proteus.validation",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "validation").rglob("*.py")), ids=ids)
+def test_validation_asks_as_anybody_could(path: Path) -> None:
+    for line, name, _ in imports(path):
+        if name.split(".")[0] == "proteus":
+            room = name.rpartition(".")[0] or name
+            allowed = any(
+                name == known or room == known or (known == "proteus.validation" and name.startswith(known))
+                for known in VALIDATION_MAY_IMPORT
+            )
+            assert allowed, f"{ids(path)}:{line}: {name} is no part of the public API"
+
+
 @pytest.mark.parametrize("path", modules(), ids=ids)
 def test_heavy_libraries_stay_out(path: Path) -> None:
     layer = layer_of(path)

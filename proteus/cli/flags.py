@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from proteus.arguments import Kind, Switch
+from proteus.errors import InputError
+from proteus.model.dims import parse
 from proteus.strategy.plan import GROUPS, flag_of, specs
 
 
@@ -37,6 +39,18 @@ def words(text: str) -> tuple[str, ...]:
     ('optimizer', 'activation')
     """
     return tuple(part.strip() for part in text.split(","))
+
+
+def dims(text: str) -> dict[str, Any]:
+    """Dims of a model.
+
+    >>> dims("layers=4,experts.num=8")
+    {'layers': 4, 'experts': {'num': 8}}
+    """
+    try:
+        return parse(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def pair_of_words(text: str) -> tuple[str, str]:
@@ -79,21 +93,40 @@ def add_cluster_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup)
         parser.add_argument(flag, type=kind, metavar=metavar, action="append", default=[], help=meaning)
 
 
+def add_model_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *, needed: bool = False) -> None:
+    """Which model, and dims of it that are otherwise."""
+    parser.add_argument(
+        "--model",
+        required=needed,
+        metavar="NAME|config.json",
+        help="a model of the zoo, an architecture such as llama with its sizes in --set, or a Hugging Face config",
+    )
+    parser.add_argument(
+        "--set",
+        dest="dims",
+        type=dims,
+        metavar="DIM=VALUE,...",
+        help="dims of a model of the zoo or sizes of an architecture, e.g. layers=40,hidden=5120,experts.num=8",
+    )
+
+
+def add_cluster_flag(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *, needed: bool = True) -> None:
+    """Which hosts."""
+    parser.add_argument(
+        "--cluster",
+        required=needed,
+        nargs="+",
+        metavar="NAME[:NODES]|HOSTS|FILE",
+        help="a preset, hosts in words such as '4 x 8 x a100-80gb, network_Gbps=200', or a topology file of a real "
+        "host; several are one cluster of mixed hosts",
+    )
+
+
 def add_strategy_flags(parser: argparse.ArgumentParser, *, needs_cluster: bool = True) -> None:
     """The flags that `simulate` and its kin share."""
     inputs = parser.add_argument_group("model and cluster")
-    inputs.add_argument(
-        "--model",
-        metavar="NAME|config.json|MODULE:FUNCTION",
-        help="a model of the zoo, a Hugging Face config, or a function that makes a PyTorch module (it is run)",
-    )
-    inputs.add_argument(
-        "--cluster",
-        required=needs_cluster,
-        nargs="+",
-        metavar="NAME[:NODES]|FILE",
-        help="a preset, or a topology file of a real host; several are one cluster of mixed hosts",
-    )
+    add_model_flags(inputs)
+    add_cluster_flag(inputs, needed=needs_cluster)
     add_cluster_flags(inputs)
     inputs.add_argument(
         "--tree", metavar="FILE", help="a saved strategy tree (YAML); the flags below then do not apply"

@@ -30,8 +30,13 @@ def load_model(options: argparse.Namespace) -> Model:
         model = _load_named(options.model)
         return model if options.seq is None else model.with_seq(options.seq)
     if names_a_file(options.model):
+        if options.dims:
+            raise InputError(f"--set is for models of the zoo; change the sizes in {options.model}")
         return pt.from_hf(options.model, seq=options.seq)
-    return pt.models.load(options.model, seq=options.seq)
+    dims = options.dims or {}
+    if options.seq is not None and "seq" in dims:
+        raise InputError(f"--seq {options.seq} and seq={dims['seq']} in --set; give one of them")
+    return pt.models.load(options.model, **({"seq": options.seq} if options.seq is not None else {}), **dims)
 
 
 def is_function_name(text: str) -> bool:
@@ -72,13 +77,14 @@ def load_cluster(options: argparse.Namespace) -> Cluster:
 def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
     """Equal hosts: of a preset, or as a topology file or a measured machine says; the number after a colon."""
     import proteus as pt
+    from proteus.cluster import described
     from proteus.profiling import is_machine
     from proteus.profiling import load as load_machine
 
     path, colon, count = name.rpartition(":")
     nodes = int(count) if colon and count.isdecimal() else None
     path = path if nodes is not None else name
-    if not names_a_file(path):
+    if described.is_description(name) or not names_a_file(path):
         return pt.clusters.load(name, nodes=options.nodes, gpu=options.gpu)
     if nodes is not None and options.nodes not in (None, nodes):
         raise InputError(f"--cluster {name} and --nodes {options.nodes} disagree; give one of them")
@@ -93,11 +99,16 @@ def load_hosts(name: str, options: argparse.Namespace) -> Cluster:
 
 def load_calibration(options: argparse.Namespace) -> Calibration | None:
     """What was measured: the file of ``--calibration``, or the measured machine that ``--cluster`` names."""
+    from proteus.cluster import described
     from proteus.profiling import is_machine, load
 
     if options.calibration:
         return load(options.calibration).calibration
-    machines = [name for name in options.cluster if names_a_file(name) and is_machine(name)]
+    machines = [
+        name
+        for name in options.cluster
+        if not described.is_description(name) and names_a_file(name) and is_machine(name)
+    ]
     return load(machines[0]).calibration if len(options.cluster) == len(machines) == 1 else None
 
 
@@ -108,6 +119,8 @@ def load_tree(options: argparse.Namespace) -> StrategyTree:
     settings = given_settings(options)
     if options.tree is None:
         return pt.StrategyTree(load_model(options)).parallelize(Plan.of(settings))
+    if options.dims and options.model is None:
+        raise InputError(f"--tree {options.tree} says the model; drop --set, or name the model with --model")
     if options.model is not None:
         settings.pop("seq", None)  # it says how long the samples of the model are that the file needs
     if settings:

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from proteus.cli.flags import add_cluster_flags, positive, words
+from proteus.cli.flags import add_cluster_flag, add_cluster_flags, add_model_flags, positive, words
 from proteus.cli.inputs import load_cluster, load_model
 from proteus.cli.output import announce, print_json
 
@@ -21,17 +21,9 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     inputs = parser.add_argument_group("model and cluster")
-    inputs.add_argument(
-        "--model", required=True, metavar="NAME|config.json", help="a model of the zoo or a Hugging Face config"
-    )
+    add_model_flags(inputs, needed=True)
     inputs.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
-    inputs.add_argument(
-        "--cluster",
-        required=True,
-        nargs="+",
-        metavar="NAME[:NODES]|FILE",
-        help="a preset, or a topology file of a real host; several are one cluster of mixed hosts",
-    )
+    add_cluster_flag(inputs)
     add_cluster_flags(inputs)
     inputs.add_argument("--global-batch", required=True, type=positive, metavar="N", help="samples of one step")
     group = parser.add_argument_group("search")
@@ -57,7 +49,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Carry the command out."""
     from proteus.htae.engine import warm_up
-    from proteus.search.run import USUAL_BUDGET, USUAL_SCHEDULES, search
+    from proteus.search.run import DEFAULT_BUDGET, DEFAULT_SCHEDULES, search
 
     model, cluster = load_model(options), load_cluster(options)
     warm_up(announce)
@@ -66,21 +58,21 @@ def run(options: argparse.Namespace) -> int:
     def progress(done: int, todo: int) -> None:
         print(f"\rproteus: {done} of {todo} shapes", end="\n" if done == todo else "", file=sys.stderr, flush=True)
 
-    found = search(
+    outcome = search(
         model,
         cluster,
         global_batch=options.global_batch,
         top=options.top,
-        schedules=options.schedules or USUAL_SCHEDULES,
+        schedules=options.schedules or DEFAULT_SCHEDULES,
         precision=options.precision,
         framework=options.framework,
-        budget=options.budget or USUAL_BUDGET,
+        budget=options.budget or DEFAULT_BUDGET,
         workers=options.workers or os.cpu_count() or 1,
         dask=options.dask,
         progress=progress if is_watched else None,
     )
     if options.json:
-        print_json({"model": model.name, "cluster": cluster.name, "devices": cluster.num_devices, **found.to_dict()})
+        print_json({"model": model.name, "cluster": cluster.name, "devices": cluster.num_devices, **outcome.to_dict()})
     else:
-        print(found)
+        print(outcome)
     return 0

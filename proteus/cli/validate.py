@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--warm", type=int, choices=(0, 1), default=0, metavar="1", help="let one run of a table set three constants"
     )
-    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one by core)")
+    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--worst", type=positive, default=10, metavar="N", help="worst rows to print (default 10)")
     group = parser.add_argument_group("ablation")
     group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
@@ -36,6 +36,9 @@ def add_to(commands: Any) -> None:
     group.add_argument("--analytic", action="store_true", help="shares of peaks instead of a simulation (Paleo)")
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    group.add_argument(
+        "--commands", action="store_true", help="print the `proteus simulate` command of every row that is scored"
+    )
     group.add_argument(
         "--report", metavar="FILE.md", help="cold, warm, ablation and plots of the shipped runs, as a page"
     )
@@ -52,6 +55,8 @@ def run(options: argparse.Namespace) -> int:
     from proteus.validation.warm import warm_scores
 
     runs = load_runs(options)
+    if options.commands:
+        return print_commands(runs, as_json=options.json)
     warm_up(announce)
     if options.report:
         from proteus.validation.document import write
@@ -66,6 +71,24 @@ def run(options: argparse.Namespace) -> int:
         print_json(answer(scores))
     else:
         print(text_report(scores, worst=options.worst))
+    return 0
+
+
+def print_commands(runs: tuple[Run, ...], *, as_json: bool) -> int:
+    """Print how anybody asks the same of ``proteus simulate``; a row without a question says why on stderr."""
+    import sys
+
+    from proteus.validation.score import command_of
+
+    commands = [(run.id, *command_of(run)) for run in runs]
+    if as_json:
+        print_json([{"id": name, "command": command, "reason": reason} for name, command, reason in commands])
+        return 0
+    for name, command, reason in commands:
+        if command is None:
+            print(f"proteus: {name}: {reason}", file=sys.stderr)
+        else:
+            print(command)
     return 0
 
 

@@ -36,9 +36,9 @@ def run(options: argparse.Namespace) -> int:
     cluster = load_cluster(options) if options.cluster else None
     tree = load_tree(options)
     warm_up(announce)
-    found = verify(tree, cluster, options.seed)
+    verification = verify(tree, cluster, options.seed)
     if options.json:
-        print_json(found.to_dict())
+        print_json(verification.to_dict())
     else:
-        print(found)
-    return 0 if found.equal else EXIT_DIFFERS
+        print(verification)
+    return 0 if verification.equal else EXIT_DIFFERS

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from proteus.arguments import A, Either, FilePath, Maybe, Text, Whole, takes
+from proteus.cluster import described
 from proteus.cluster.cluster import Cluster
+from proteus.cluster.described import is_description
 from proteus.cluster.fabric import Fabric
 from proteus.cluster.host import Host, build
 from proteus.cluster.kinds import MEMORY_BPS, SOCKET_BPS, LinkKind
@@ -44,7 +47,10 @@ def names() -> tuple[str, ...]:
 
 
 @takes(
-    TopologyError, name=Text("the name of a preset"), nodes=Maybe(Whole(least=1)), gpu=Maybe(Either(A(Gpu), FilePath()))
+    TopologyError,
+    name=Text("the name of a preset"),
+    nodes=Maybe(Whole(minimum=1)),
+    gpu=Maybe(Either(A(Gpu), FilePath())),
 )
 def load(
     name: str,
@@ -58,7 +64,9 @@ def load(
     Parameters
     ----------
     name
-        A preset, or ``"preset:nodes"``.
+        A preset, or ``"preset:nodes"``; or hosts in a few words,
+        ``"4 x 8 x a100-80gb, network_Gbps=200"``, as
+        :mod:`proteus.cluster.described` explains them.
     nodes
         Hosts; the preset's own number (mostly 1) when None.
     gpu
@@ -77,7 +85,13 @@ def load(
     32
     >>> load("gb200-nvl72")
     Cluster(gb200-nvl72: 1 host x 72 gb200)
+    >>> load("2 x 4 x l40s, network_Gbps=100").num_devices
+    8
     """
+    if is_description(name):
+        cluster = _described(name, nodes)
+        cluster = replace(cluster, fabric=fabric) if fabric is not None else cluster
+        return cluster.with_gpu(gpu) if gpu is not None else cluster
     key, colon, count = name.strip().lower().partition(":")
     if colon:
         if not count.isdigit():
@@ -92,6 +106,19 @@ def load(
         nodes = int(_presets()[known].get("nodes", 1))
     cluster = Cluster(name=known, runs=((_host(known), nodes),), fabric=fabric or _fabric(known))
     return cluster.with_gpu(gpu) if gpu is not None else cluster
+
+
+@cache
+def _described(text: str, nodes: int | None) -> Cluster:
+    """The cluster of a description, made once: what is compiled for it is found again."""
+    count, preset = described.parse(text)
+    if nodes is not None and count not in (None, nodes):
+        raise InputError(f"cluster {text!r} and nodes={nodes} disagree; give one of them")
+    plain = " ".join(text.split())
+    fabric = Fabric(family=preset["network"])
+    return Cluster(
+        name=plain, runs=((host(plain, preset), next(n for n in (nodes, count, 1) if n is not None)),), fabric=fabric
+    )
 
 
 def _fabric(name: str) -> Fabric:

@@ -136,9 +136,9 @@ class Tables:
             name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream], exposed=exposed, beside=beside,
         )  # fmt: skip
 
-    def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, what: str, node: Node) -> CommRow:
+    def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, tensor_name: str, node: Node) -> CommRow:
         """A copy between every rank and its host."""
-        return self.state_row(mesh, (), kind, size_bytes, kind, what, node)
+        return self.state_row(mesh, (), kind, size_bytes, kind, tensor_name, node)
 
     def state_row(
         self, mesh: Mesh, axes: tuple[str, ...], kind: str, size_bytes: float, stream: str, name: str, node: Node

@@ -35,7 +35,7 @@ from proteus.costs.gemm import gemm_time_s
 #: tiles of fp32 kernels, channels by points: cuDNN names its kernels 128x128, 128x64 and 128x32
 TILES = ((128, 128), (64, 128), (32, 128))
 #: only the weight gradient, whose depth is the batch, is split along it; few channels leave it one tile for all SMs
-MOST_SPLIT = 128.0
+MAX_SPLIT = 128.0
 #: tensor cores take channels by 16 bytes; fewer are padded
 CHANNEL_BYTES = 16.0
 #: channels of the only tile with which the input gradient of a strided kernel wider than 1x1 is computed
@@ -143,7 +143,7 @@ def conv_time_s(
             m, cost = math.ceil(m / STRIDED_TILE) * STRIDED_TILE, strided_cost
     else:
         m, n, k = deep_out, deep_in * kh * kw, batch * out_h * out_w
-        cost, split, fill = weight_cost, MOST_SPLIT, weight_fill
+        cost, split, fill = weight_cost, MAX_SPLIT, weight_fill
     small = 1.0
     if direction != 1:
         small = min(kh * kw / (stride_h * stride_w), 1.0)  # a strided 1x1 kernel skips points

@@ -99,19 +99,19 @@ def find(family: str, key: str, gpu: Gpu) -> Curve:
     >>> find("gemm", "bf16", load("a100-80gb")).is_assumed
     False
     """
-    own = keys_for(key)[0]
+    own_key = keys_for(key)[0]
     for chip, name in places(gpu.chips, key):
         row = chip.curve(family, name)
         if row is None:
             continue
-        borrowed = chip is not gpu.chip or name != own
+        borrowed = chip is not gpu.chip or name != own_key
         params: tuple[float, ...] = row.params
-        if family == "conv" and name != own:
-            params = with_products(params, chip, own)
+        if family == "conv" and name != own_key:
+            params = with_products(params, chip, own_key)
         return Curve(
             key=name,
             params=params,
-            spread=residuals.of_curve(family, own, row.sigma, is_borrowed=borrowed),
+            spread=residuals.of_curve(family, own_key, row.sigma, is_borrowed=borrowed),
             source=f"{family} curve {chip.name}/{name}: {row.source}",
             chip=chip,
             is_assumed=borrowed,

@@ -121,13 +121,13 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework:
         return (*cast, product(batch, m, k, n, dtype, narrow, wide), *scale)
     accumulate = framework.fused_grad_accumulation
     out = 2.0 * precision.grad_bytes if accumulate else wide
-    found = [product(batch, n, k, m, dtype, narrow, out), *scale]
+    pass_works = [product(batch, n, k, m, dtype, narrow, out), *scale]
     if not accumulate:
         # grad += new: read the new one, read and write the sum
-        found.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
+        pass_works.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
     if biased:
-        found.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
-    return tuple(found)
+        pass_works.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
+    return tuple(pass_works)
 
 
 #: Kernels that quantise an operand, each of which reads it; together they write it and its transpose.  fp8: one.

@@ -192,8 +192,8 @@ def _loss(op: Op, sizes: Sizes, size: float, forward: bool, framework: Framework
         case OpKind.SUM_EXP:
             if forward:
                 passes = size if fused else OPERATORS_SLOWER * 5.0 * FP32_BYTES  # subtract, exp, sum
-                own = stream(logits * passes, kernels=1 if fused else 3)
-                return (own, *_loss_as_operators(logits, size) * framework.loss_metrics)
+                loss_work = stream(logits * passes, kernels=1 if fused else 3)
+                return (loss_work, *_loss_as_operators(logits, size) * framework.loss_metrics)
             # scale the saved softmax by the gradient, cast it to the logits' dtype
             passes = 2.0 * size if fused else OPERATORS_SLOWER * (5.0 * FP32_BYTES + size)
             return (stream(logits * passes, kernels=1 if fused else 3),)

@@ -27,8 +27,8 @@ class StepKind(StrEnum):
 def table() -> dict[str, Any]:
     """The file as it is."""
     text = resources.files("proteus.costs").joinpath("data/residuals.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    residuals: dict[str, Any] = json.loads(text)
+    return residuals
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ GPUs a fused attention kernel runs on.
 """
 
 from proteus.frameworks.catalogue import DEFAULT, find, load, names
+from proteus.frameworks.framework import KINDS as FIELDS
 from proteus.frameworks.framework import Framework, OnGpu
+from proteus.frameworks.rules import FACTS
 
-__all__ = ["DEFAULT", "Framework", "OnGpu", "find", "load", "names"]
+__all__ = ["DEFAULT", "FACTS", "FIELDS", "Framework", "OnGpu", "find", "load", "names"]

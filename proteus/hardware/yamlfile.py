@@ -137,26 +137,28 @@ class Section:
             raise InputError(f"{self._at(name)}: {_shown(value)} is neither true nor false")
         return value
 
-    def number(self, name: str, default: float | None = None, *, least: float = 0.0, most: float = math.inf) -> float:
+    def number(
+        self, name: str, default: float | None = None, *, minimum: float = 0.0, maximum: float = math.inf
+    ) -> float:
         """A finite number from `least` to `most`."""
         if default is not None and name not in self:
             return default
-        return _number(self._get(name), self._at(name), least, most)
+        return _number(self._get(name), self._at(name), minimum, maximum)
 
-    def numbers(self, name: str, count: int, *, least: float = 0.0, most: float = math.inf) -> tuple[float, ...]:
+    def numbers(self, name: str, count: int, *, minimum: float = 0.0, maximum: float = math.inf) -> tuple[float, ...]:
         """A list of `count` numbers."""
         value = self._get(name)
         if not isinstance(value, list) or len(value) != count:
             raise InputError(f"{self._at(name)}: {_shown(value)} is no list of {count} numbers")
-        return tuple(_number(item, self._at(name), least, most) for item in value)
+        return tuple(_number(item, self._at(name), minimum, maximum) for item in value)
 
-    def whole(self, name: str, default: int | None = None, *, least: int = 0, most: int = 10**15) -> int:
+    def whole(self, name: str, default: int | None = None, *, minimum: int = 0, maximum: int = 10**15) -> int:
         """A whole number from `least` to `most`."""
         if default is not None and name not in self:
             return default
         value = self._get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise InputError(f"{self._at(name)}: {_shown(value)} is no whole number from {least} to {most}")
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise InputError(f"{self._at(name)}: {_shown(value)} is no whole number from {minimum} to {maximum}")
         return value
 
     def section(self, name: str) -> Section:
@@ -176,7 +178,7 @@ class Section:
                 raise InputError(f"{self.where}: {unknown('key', name, self._asked)}")
 
 
-def _number(value: Any, where: str, least: float, most: float) -> float:
+def _number(value: Any, where: str, minimum: float, maximum: float) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -185,8 +187,8 @@ def _number(value: Any, where: str, least: float, most: float) -> float:
         as_float = float(value)
     except OverflowError:
         as_float = math.inf
-    if not (math.isfinite(as_float) and least <= as_float <= most):
-        limit = f"from {least:g} to {most:g}" if math.isfinite(most) else f"finite and at least {least:g}"
+    if not (math.isfinite(as_float) and minimum <= as_float <= maximum):
+        limit = f"from {minimum:g} to {maximum:g}" if math.isfinite(maximum) else f"finite and at least {minimum:g}"
         raise InputError(f"{where}: {_shown(value)}; it must be {limit}")
     return as_float
 

@@ -356,9 +356,11 @@ class Block:
                 raise ModelError(f"{where}: {operand.tensor} has dims {tensor.dims}, indexed by {operand.dims}")
             if len(set(operand.dims)) != len(operand.dims):
                 raise ModelError(f"{where}: {operand.tensor} is indexed twice by one dim: {operand.dims}")
-            for own, dim in zip(tensor.dims, operand.dims, strict=True):
-                if dim not in op.dims or op.dims[dim].size != self.dims[own]:
-                    raise ModelError(f"{where}: dim {dim!r} of {operand.tensor} does not fit {own}={self.dims[own]}")
+            for tensor_dim, dim in zip(tensor.dims, operand.dims, strict=True):
+                if dim not in op.dims or op.dims[dim].size != self.dims[tensor_dim]:
+                    raise ModelError(
+                        f"{where}: dim {dim!r} of {operand.tensor} does not fit {tensor_dim}={self.dims[tensor_dim]}"
+                    )
         self._validate_roles(op, where)
         for saved in (*op.saves, *op.saves_unfused):
             tensor = self.tensors[saved.tensor]
@@ -409,7 +411,7 @@ class Lora:
 
     def __post_init__(self) -> None:
         check_fields(
-            self, ModelError, rank=Whole(least=1), targets=Names(), dropout=Real(least=0.0, below=1.0),
+            self, ModelError, rank=Whole(minimum=1), targets=Names(), dropout=Real(minimum=0.0, below=1.0),
             base=Choice(lambda: BASES, "base of adapters"),
         )  # fmt: skip
 

@@ -57,9 +57,9 @@ def with_lora(model: Model, lora: Lora) -> Model:
         if not any(_is_under(name, target) for name in known):
             raise ModelError(f"{model.name}: {unknown('product for an adapter', target, known)}")
     blocks = tuple(_adapted(block, lora) if block.indexed else block for block in base.blocks)
-    found = replace(base, blocks=blocks, lora=lora, base=base)
-    found.validate()
-    return found
+    adapted = replace(base, blocks=blocks, lora=lora, base=base)
+    adapted.validate()
+    return adapted
 
 
 def _products(block: Block) -> list[Op]:

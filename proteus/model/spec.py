@@ -48,9 +48,9 @@ def _check(value: Any, name: str, kind: Any, where: str) -> None:
         kind = next(option for option in options if option is not NoneType)
     shown = f"{where}: {name}={value!r}"
     if kind is int:
-        least = 0 if name in _MAY_BE_ZERO else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ModelError(f"{shown}; it must be a whole number, at least {least}")
+        minimum = 0 if name in _MAY_BE_ZERO else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise ModelError(f"{shown}; it must be a whole number, at least {minimum}")
         largest = MAX_LAYERS if name in ("layers", "dense_layers") else MAX_SIZE
         if value > largest:
             raise ModelError(f"{shown}; it must be at most {largest}")
@@ -99,6 +99,12 @@ class Experts:
     capacity_factor: float = 1.0
     dropless: bool = False
     dense_layers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dropless and self.capacity_factor != 1.0:
+            raise ModelError(
+                f"capacity_factor={self.capacity_factor} drops tokens and dropless=True drops none; give dropless=False"
+            )
 
     def slots(self, tokens: int) -> int:
         """Slots of one expert for `tokens` tokens."""
@@ -248,13 +254,13 @@ class TransformerSpec:
 
     def facts(self) -> dict[str, Any]:
         """What a table or a message may want to say of the model."""
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             field.name: getattr(self, field.name)
             for field in fields(self)
             if field.name not in ("latent", "experts", "patches", "name")
         }
-        told |= {"kv_heads": self.num_kv_heads, "head_dim": self.size_per_head, "family": "transformer"}
+        facts |= {"kv_heads": self.num_kv_heads, "head_dim": self.size_per_head, "family": "transformer"}
         if self.experts is not None:
-            told |= {"experts": self.experts.num, "topk": self.experts.topk, "expert_ffn": self.experts.ffn}
-            told |= {"shared_ffn": self.experts.shared_ffn, "dense_layers": self.experts.dense_layers}
-        return told
+            facts |= {"experts": self.experts.num, "topk": self.experts.topk, "expert_ffn": self.experts.ffn}
+            facts |= {"shared_ffn": self.experts.shared_ffn, "dense_layers": self.experts.dense_layers}
+        return facts

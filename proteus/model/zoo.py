@@ -19,7 +19,7 @@ import yaml
 
 from proteus.arguments import Maybe, Text, Whole, takes
 from proteus.errors import ModelError, unknown
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.convnet import convnet
 from proteus.model.dlrm import dlrm
 from proteus.model.graph import Block, Model, OpKind, Role
@@ -29,6 +29,16 @@ from proteus.model.origin import Origin, is_plain
 from proteus.model.spec import Experts, LatentAttention, Patches, TransformerSpec
 from proteus.model.transformer import transformer
 
+#: learned positions of an architecture, which has no length of its own
+AS_LONG_AS_SEQ = "seq"
+#: width of the MLP where none is given: GPT's (Radford et al. 2018)
+FFN_BY_HIDDEN = 4
+#: dims that are sizes of one model and not of its architecture, and those that `load` needs to be given
+SIZES = (
+    "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "document", "predictions", "latent", "experts",
+    "patches",
+)  # fmt: skip
+NEEDED_SIZES = ("layers", "hidden", "heads", "vocab", "seq")
 _NESTED: Mapping[str, Callable[..., Any]] = {"latent": LatentAttention, "experts": Experts, "patches": Patches}
 
 
@@ -56,7 +66,12 @@ def _nested(name: str, key: str, value: Any) -> Any:
 
 
 def _transformer(name: str, fields: Mapping[str, Any]) -> Model:
-    return transformer(transformer_spec(name, fields))
+    known = dict(fields)
+    if known.get("positions") == AS_LONG_AS_SEQ:
+        known["positions"] = known["seq"]
+    if known.get("ffn") is None:
+        known["ffn"] = FFN_BY_HIDDEN * known["hidden"]
+    return transformer(transformer_spec(name, known))
 
 
 #: data file to builder
@@ -78,11 +93,11 @@ _ABOUT = ("source", "note", "aliases")
 @cache
 def _entries() -> Mapping[str, tuple[str, Mapping[str, Any]]]:
     """Every model: its family and what the data file says."""
-    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    entries: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for family in _FAMILIES:
         text = resources.files("proteus.model.data").joinpath(f"{family}.yaml").read_text(encoding="utf-8")
-        found |= {name: (family, entry) for name, entry in yaml.safe_load(text).items()}
-    return found
+        entries |= {name: (family, entry) for name, entry in yaml.safe_load(text).items()}
+    return entries
 
 
 @cache
@@ -107,6 +122,39 @@ def _spelled() -> Mapping[str, str]:
     for known, name in _canonical().items():
         assert spelled.setdefault(_letters(known), name) == name, f"{known} is spelled as another model"
     return spelled
+
+
+@cache
+def _architectures() -> Mapping[str, Mapping[str, Any]]:
+    """Every architecture: its switches, the words that name it and its source."""
+    text = resources.files("proteus.model.data").joinpath("architectures.yaml").read_text(encoding="utf-8")
+    by_name = {}
+    for name, row in yaml.safe_load(text).items():
+        assert name not in _canonical(), f"{name} is a model and an architecture"
+        switches = {key: value for key, value in fields(row["like"]).items() if key not in SIZES}
+        if switches.get("positions"):
+            switches["positions"] = AS_LONG_AS_SEQ
+        by_name[name] = {**row, "switches": switches | row.get("fields", {})}
+    return by_name
+
+
+def architectures() -> tuple[str, ...]:
+    """Families that :func:`load` builds a model of when it is given the sizes.
+
+    >>> "llama" in architectures()
+    True
+    """
+    return tuple(_architectures())
+
+
+def architecture_of(text: str) -> str | None:
+    """The architecture that a free text names, or None.
+
+    >>> architecture_of("Llama of ours"), architecture_of("unheard of")
+    ('llama', None)
+    """
+    plain = text.lower()
+    return next((name for name, row in _architectures().items() if any(word in plain for word in row["words"])), None)
 
 
 def names() -> tuple[str, ...]:
@@ -150,59 +198,85 @@ def _find(name: str) -> tuple[str, str, Mapping[str, Any]]:
     known = _canonical()
     key = name.strip().lower()
     if key not in known:
-        raise ModelError(unknown("model", name, known))
+        raise ModelError(unknown("model", name, (*known, *_architectures())))
     return known[key], *_entries()[known[key]]
 
 
-@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(least=1)))
+def _published(name: str) -> tuple[str, str, dict[str, Any]]:
+    """Name, family and dims of a model, or of an architecture, which has no sizes."""
+    key = name.strip().lower()
+    if key in _architectures():
+        return key, "transformers", dict(_architectures()[key]["switches"])
+    known, family, _ = _find(name)
+    return known, family, fields(known)
+
+
+@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(minimum=1)))
 def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
-    """A model of the zoo.
+    """A model of the zoo, or of an architecture with the sizes that are given.
 
     Parameters
     ----------
     name
-        One of :func:`names` or an alias.
+        One of :func:`names` or an alias; or one of :func:`architectures`,
+        which needs ``layers``, ``hidden``, ``heads``, ``vocab`` and ``seq``.
     seq
         Tokens per sample; None takes the published training length.
     changes
-        Dims to change, e.g. ``layers=4`` for the first four layers only.
+        Dims to change, e.g. ``layers=4`` for the first four layers only; of a
+        dim with dims of its own those that differ, ``experts={"num": 16}``.
 
     Raises
     ------
     ModelError
         For an unknown name (with the nearest ones), dim or an impossible size.
+
+    >>> load("llama", layers=2, hidden=512, heads=8, ffn=1024, vocab=32000, seq=256).facts["activation"]
+    'swiglu'
     """
-    name, family, _ = _find(name)
-    published = fields(name)
-    values = published | changes
-    if seq is not None:
-        if "seq" not in values:
-            raise ModelError(f"{name}: seq={seq}, but the model has no sequence; leave seq out")
-        values["seq"] = seq
+    name, family, published = _published(name)
     for key in changes:
         if key not in _ARGUMENTS[family]:
             raise ModelError(f"{name}: {unknown('dim', key, _ARGUMENTS[family])}")
     for dim, value in changes.items():
         if not is_plain(value):
             raise ModelError(f"{name}: {dim}={value!r}; give plain values: numbers, words, lists, mappings")
+    values = published | {dim: _over(published.get(dim), value) for dim, value in changes.items()}
+    if seq is not None:
+        if name not in _architectures() and "seq" not in values:
+            raise ModelError(f"{name}: seq={seq}, but the model has no sequence; leave seq out")
+        values["seq"] = seq
+    if name in _architectures():
+        absent = [dim for dim in NEEDED_SIZES if values.get(dim) is None]
+        if absent:
+            raise ModelError(
+                f"{name} is an architecture without sizes; give {', '.join(absent)} as well, "
+                f"as in load({name!r}, layers=32, hidden=4096, heads=32, vocab=32000, seq=2048)"
+            )
     return _made(name, family, json.dumps(values, sort_keys=True))
+
+
+def _over(published: Any, value: Any) -> Any:
+    """A dim with dims of its own keeps those that are not changed."""
+    both = isinstance(published, Mapping) and isinstance(value, Mapping)
+    return {**published, **value} if both else value
 
 
 @lru_cache(maxsize=64)
 def _made(name: str, family: str, text: str) -> Model:
     """What is compiled for a model is found again by the object: make each once."""
-    values, published = json.loads(text), fields(name)
+    values, published = json.loads(text), _published(name)[2]
     changes = {dim: value for dim, value in values.items() if dim not in published or published[dim] != value}
     try:
         model = _FAMILIES[family](name, values)
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         if isinstance(error, ModelError) or not changes:  # an entry of ours that does not build is our own bug
             raise
-        said = ", ".join(f"{dim}={value!r}" for dim, value in changes.items())
+        given_dims = ", ".join(f"{dim}={value!r}" for dim, value in changes.items())
         raise ModelError(
-            f"{name}: no model can be built with {said}: {error}; give each dim as {family}.yaml does"
+            f"{name}: no model can be built with {given_dims}: {error}; give each dim as {family}.yaml does"
         ) from error
-    note = _entries()[name][1].get("note")
+    note = _entries()[name][1].get("note") if name in _entries() else None
     return replace(model, origin=Origin.of("zoo", name, changes), assumptions=(f"{name}: {note}",) if note else ())
 
 
@@ -235,11 +309,11 @@ def with_seq(model: Model, seq: int) -> Model:
     """The same model at another sequence length; see :meth:`proteus.Model.with_seq`."""
     if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
         raise ModelError(f"{model.name}: seq={seq!r}; it must be a whole number, at least 1")
-    return model if seq == model.seq else _with_seq(Same(model), seq)
+    return model if seq == model.seq else _with_seq(ById(model), seq)
 
 
 @lru_cache(maxsize=64)
-def _with_seq(same: Same[Model], seq: int) -> Model:
+def _with_seq(same: ById[Model], seq: int) -> Model:
     """What is compiled for a model is found again by the object: make each once."""
     model = same.value
     if model.lora is not None and model.base is not None:

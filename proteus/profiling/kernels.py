@@ -167,8 +167,8 @@ def _summed(m: Maker, op: Op) -> Forward:
 
     def forward() -> Tensor:
         total, _ = terms[0]
-        for term, own in terms[1:]:
-            total = total + aligned(term, own, dims)
+        for term, term_dims in terms[1:]:
+            total = total + aligned(term, term_dims, dims)
         return total
 
     return forward

@@ -136,16 +136,16 @@ def _processor() -> str:
     return named[0] if named else platform.processor() or platform.machine()
 
 
-def _with_findings(machine: MeasuredMachine, found: Findings, kinds: Sequence[str]) -> MeasuredMachine:
-    left = {kind for kind, item in zip(kinds, found.ops) if item is None}
-    lacking = [*found.lacking, *(f"op {kind}: left to the cost model" for kind in sorted(left))]
+def _with_findings(machine: MeasuredMachine, findings: Findings, kinds: Sequence[str]) -> MeasuredMachine:
+    left = {kind for kind, item in zip(kinds, findings.ops) if item is None}
+    lacking = [*findings.lacking, *(f"op {kind}: left to the cost model" for kind in sorted(left))]
     return replace(
         machine,
-        works=shared_out((item for item in found.ops if item is not None), OpCosts(machine.device)),
-        collectives=tuple(found.collectives),
+        works=shared_out((item for item in findings.ops if item is not None), OpCosts(machine.device)),
+        collectives=tuple(findings.collectives),
         overlap=MeasuredOverlap(
-            compute={kind: pair[0] for kind, pair in found.overlap.items()},
-            comm={kind: pair[1] for kind, pair in found.overlap.items()},
+            compute={kind: pair[0] for kind, pair in findings.overlap.items()},
+            comm={kind: pair[1] for kind, pair in findings.overlap.items()},
         ),
         about={**machine.about, **({"not measured": "; ".join(lacking)} if lacking else {})},
     )

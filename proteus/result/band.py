@@ -45,7 +45,7 @@ SHARE = 0.8
 #: half of the band by the standard deviation
 HALF = NormalDist().inv_cdf(0.5 + SHARE / 2.0)
 #: parts below this are not told to people
-LEAST_TOLD = 0.005
+MIN_TOLD = 0.005
 #: names of the parts that are no curve and no family of links
 HOST, WHOLE = "host", "whole step"
 
@@ -92,7 +92,7 @@ class Band:
         >>> Band(low_s=1.0, high_s=2.0, sigma=0.1, parts={"whole step": 0.08, "gemm": 0.06, "host": 0.001}).reasons
         'whole step 8%, gemm 6%'
         """
-        return ", ".join(f"{name} {part:.0%}" for name, part in self.parts.items() if part >= LEAST_TOLD)
+        return ", ".join(f"{name} {part:.0%}" for name, part in self.parts.items() if part >= MIN_TOLD)
 
     def __str__(self) -> str:
         text = f"{self.ends} in {SHARE:.0%} of cases"
@@ -184,25 +184,25 @@ def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, 
     gpu = _gpu_of(graph)[segments] if len(kinds) > 1 else np.zeros(len(segments), np.int64)
     rows = [graph.op_rows[op] for op in ops.tolist()]
     label = np.array([of_op.setdefault((row.node, row.span), len(of_op)) for row in rows])
-    found = {}
+    off_s_by_curve = {}
     for number in np.unique(gpu).tolist():
         mine = np.repeat(gpu == number, counts)
         suffix = f" on {graph.cluster.gpu(number).name}" if len(kinds) > 1 else ""
         for kind in ComputeClass:
             together_s = float(off_s[mine, 0, kind].sum())
             alone_s = np.bincount(label[mine], off_s[mine, 1, kind])
-            found[kind.name.lower() + suffix] = math.hypot(together_s, float(np.linalg.norm(alone_s)))
-    return found
+            off_s_by_curve[kind.name.lower() + suffix] = math.hypot(together_s, float(np.linalg.norm(alone_s)))
+    return off_s_by_curve
 
 
 def _gpu_of(graph: ExecutionGraph) -> np.ndarray:
     """int64[segments]: the first device with the kind of GPU that runs a segment."""
     first: dict[Gpu, int] = {}
-    found = np.zeros(len(graph.segment_is_held), np.int64)
+    device_of_segment = np.zeros(len(graph.segment_is_held), np.int64)
     for rank in graph.classes:
         stop = rank.segment_base + len(graph.plans[rank.plan].segments)
-        found[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device), rank.device)
-    return found
+        device_of_segment[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device), rank.device)
+    return device_of_segment
 
 
 def _communications(graph: ExecutionGraph) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:

@@ -116,7 +116,7 @@ def _compute_parts(result: Result) -> dict[str, float]:
         "recompute": span == SpanKind.RECOMPUTE,
         "optimizer": span == SpanKind.OPTIMIZER,
     }
-    found = dict.fromkeys([*masks, "slow", "overlap", "flop"], 0.0)
+    parts = dict.fromkeys([*masks, "slow", "overlap", "flop"], 0.0)
     total = sum(rank.multiplicity for rank in graph.classes)
     for rank in graph.classes:
         plan = graph.plans[rank.plan]
@@ -128,14 +128,14 @@ def _compute_parts(result: Result) -> dict[str, float]:
         device_s = work_s[~is_wait].sum()
         share = rank.multiplicity / total
         for name, mask in masks.items():
-            found[name] += share * float(work_s[mask].sum()) / slow
-        found["slow"] += share * float(device_s) * (1.0 - 1.0 / slow)
-        found["overlap"] += share * float((line.end_s[mine] - line.start_s[mine]).sum() - work_s.sum())
-        found["flop"] += share * float((per_op * graph.op_flop)[masks["products"]].sum())
-    if abs(found["overlap"]) < 1e-9 * result.step_time_s:  # differences of sums leave dust
-        found["products"] += found["overlap"]
-        found["overlap"] = 0.0
-    return found
+            parts[name] += share * float(work_s[mask].sum()) / slow
+        parts["slow"] += share * float(device_s) * (1.0 - 1.0 / slow)
+        parts["overlap"] += share * float((line.end_s[mine] - line.start_s[mine]).sum() - work_s.sum())
+        parts["flop"] += share * float((per_op * graph.op_flop)[masks["products"]].sum())
+    if abs(parts["overlap"]) < 1e-9 * result.step_time_s:  # differences of sums leave dust
+        parts["products"] += parts["overlap"]
+        parts["overlap"] = 0.0
+    return parts
 
 
 def to_the_bit(rungs: Sequence[Rung], total_s: float) -> tuple[Rung, ...]:

@@ -53,11 +53,11 @@ def levers(graph: ExecutionGraph, step_time_s: float, progress: Progress | None 
             improved.append(
                 (f"{name} links twice as fast", faster_links(tasks, kinds == kind), "capacity and what fills it")
             )
-    found = []
+    helpful = []
     for label, better, note in improved:
         took_s = windows(graph, play(better, record=False, progress=progress)).step_time_s
-        found.append(Lever(label=label, step_time_s=took_s, gain_s=step_time_s - took_s, note=note))
-    return tuple(sorted(found, key=lambda lever: (-lever.gain_s, lever.label)))
+        helpful.append(Lever(label=label, step_time_s=took_s, gain_s=step_time_s - took_s, note=note))
+    return tuple(sorted(helpful, key=lambda lever: (-lever.gain_s, lever.label)))
 
 
 def faster_compute(graph: ExecutionGraph, factor: float = FACTOR) -> TaskGraph:

@@ -166,12 +166,12 @@ def memory_by_node(graph: ExecutionGraph, timeline: Timeline, number: int) -> tu
         mine = (plan.chunk[rows] == chunk) & (plan.link[rows] == number_of_link) & (times <= peak_s)
         live[id(link)] = float(deltas[mine].sum())
     state = dict(held.by_link)
-    found: dict[int, tuple[str, float, float]] = {}
+    memory_of_node: dict[int, tuple[str, float, float]] = {}
     for _, _, link in chunk_link:
         node = graph.node_of[(link.run.path, "")]
-        _, s, a = found.get(node, ("", 0.0, 0.0))
-        found[node] = (link.run.path, s + state.get(id(link), 0.0), a + live[id(link)])
-    nodes = [NodeMemory(node=n, path=p, state_bytes=s, activation_bytes=a) for n, (p, s, a) in found.items()]
+        _, s, a = memory_of_node.get(node, ("", 0.0, 0.0))
+        memory_of_node[node] = (link.run.path, s + state.get(id(link), 0.0), a + live[id(link)])
+    nodes = [NodeMemory(node=n, path=p, state_bytes=s, activation_bytes=a) for n, (p, s, a) in memory_of_node.items()]
     return tuple(sorted(nodes, key=lambda node: -node.total_bytes))
 
 

@@ -121,12 +121,12 @@ def device_uses(spans: Spans) -> tuple[np.ndarray, dict[int, DeviceUse]]:
     rank_of[list(EXPOSED)] = np.arange(1, 1 + len(EXPOSED))
     rank_of[SpanKind.HOST] = 1 + len(EXPOSED)
     exposed = np.zeros(len(spans))
-    found = {}
+    use_of_device = {}
     for device, lanes in lanes_of_devices(spans).items():
         by_rank, by_kind, busy_s, comm_s, working_s, on_s, off_s = sweep(
             lanes, spans.start_s, spans.duration_s, spans.kind, rank_of, 2 + len(EXPOSED), exposed
         )
-        found[device] = DeviceUse(
+        use_of_device[device] = DeviceUse(
             busy_s=busy_s,
             comm_s=comm_s,
             working_s=working_s,
@@ -135,7 +135,7 @@ def device_uses(spans: Spans) -> tuple[np.ndarray, dict[int, DeviceUse]]:
             on_s=on_s,
             off_s=off_s,
         )
-    return exposed, found
+    return exposed, use_of_device
 
 
 def device_times(

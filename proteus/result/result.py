@@ -201,11 +201,11 @@ class Result:
         folding = self.graph.folding
         used = usage.link_utilisation(self.graph.tasks, self.timeline)
         used *= self.timeline.makespan_s / self.step_time_s if self.step_time_s else 1.0
-        found = np.zeros(self.cluster.num_links)
-        found[folding.links] = used[folding.link_class]
-        return found
+        utilisation = np.zeros(self.cluster.num_links)
+        utilisation[folding.links] = used[folding.link_class]
+        return utilisation
 
-    @takes(InputError, link=Whole(least=0))
+    @takes(InputError, link=Whole(minimum=0))
     def link_use(self, link: int) -> Steps:
         """Part of its capacity that one link of the cluster carries over time.
 
@@ -261,7 +261,7 @@ class Result:
         """Whether every device has the memory, the runtime's own reserve included."""
         return self.missing_bytes <= 0.0
 
-    @takes(InputError, device=Maybe(Whole(least=0)))
+    @takes(InputError, device=Maybe(Whole(minimum=0)))
     def memory_by_node(self, device: int | None = None) -> tuple[NodeMemory, ...]:
         """What the blocks of the tree hold of a device (default: the fullest) at its peak, the largest first."""
         device = self.peak_device if device is None else device

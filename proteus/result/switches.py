@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proteus.result.result import Result
 
 #: a switch that is worth less of the step is not told, and does not widen the band
-LEAST_WORTH = 0.05
+MIN_WORTH = 0.05
 #: elementwise ops as operators of their own, as eager frameworks run them
 _UNFUSED: dict[str, Any] = {
     "norm": "native", "fused_rope": False, "fused_bias_activation": False, "fused_dropout_add": False,
@@ -68,7 +68,7 @@ def open_switches(result: Result) -> tuple[Switch, ...]:
     from proteus.compiler.compile import compile_tree  # these load numba, which takes a while
     from proteus.htae.engine import play
 
-    found = []
+    switches = []
     for name, other, tree in _alternatives(result):
         try:
             graph = compile_tree(tree, result.cluster, calibration=result.graph.calibration)
@@ -76,9 +76,9 @@ def open_switches(result: Result) -> tuple[Switch, ...]:
             continue  # the other way does not exist here
         step_s = windows(graph, play(graph.tasks)).step_time_s
         switch = Switch(name=name, other=other, step_time_s=step_s)
-        if abs(switch.worth(result.step_time_s)) >= LEAST_WORTH:
-            found.append(switch)
-    return tuple(sorted(found, key=lambda switch: -abs(switch.worth(result.step_time_s))))
+        if abs(switch.worth(result.step_time_s)) >= MIN_WORTH:
+            switches.append(switch)
+    return tuple(sorted(switches, key=lambda switch: -abs(switch.worth(result.step_time_s))))
 
 
 def _alternatives(result: Result) -> Iterator[tuple[str, str, StrategyTree]]:
@@ -90,20 +90,22 @@ def _alternatives(result: Result) -> Iterator[tuple[str, str, StrategyTree]]:
         return plan[name].who != "you"
 
     if is_open("attention") and OpKind.ATTENTION in kinds:
-        other = "cudnn" if framework.attention == "flash2" else "flash2"
-        yield "attention kernel", other, tree.in_framework(framework.but(attention=other))
+        alternative = "cudnn" if framework.attention == "flash2" else "flash2"
+        yield "attention kernel", alternative, tree.in_framework(framework.but(attention=alternative))
     yield "fusions", "elementwise ops are not fused", tree.in_framework(framework.but(**_UNFUSED))
     if is_open("cuda_graphs"):
         graphed = framework.but(launch_s=0.0, op_s=0.0, expert_s=0.0)
         yield "CUDA graphs", "the step is captured", tree.in_framework(graphed)
     if is_open("overlap_gradients") and max(plan.value("dp"), plan.value("cp")) > 1:
         flipped = not tree.training.overlap_gradients
-        what = "gradients are reduced beside the backward" if flipped else "gradients are reduced after the backward"
-        yield "overlap of gradients", what, tree.change(overlap_gradients=flipped)
+        description = (
+            "gradients are reduced beside the backward" if flipped else "gradients are reduced after the backward"
+        )
+        yield "overlap of gradients", description, tree.change(overlap_gradients=flipped)
     if is_open("overlap_tensor") and plan.value("tp") > 1 and plan.value("sequence_parallel"):
         flipped_to = "none" if framework.overlaps_tensor != "none" else "all"
         yield "tensor overlap", flipped_to, tree.in_framework(framework.but(overlaps_tensor=flipped_to))
     if OpKind.DISPATCH in kinds and plan.value("ep") > 1:
         merges = not framework.merges_tokens
-        what = "tokens travel once per device" if merges else "tokens travel once per expert"
-        yield "expert dispatch", what, tree.in_framework(framework.but(merges_tokens=merges))
+        description = "tokens travel once per device" if merges else "tokens travel once per expert"
+        yield "expert dispatch", description, tree.in_framework(framework.but(merges_tokens=merges))

@@ -61,9 +61,9 @@ def windows(graph: ExecutionGraph, timeline: Timeline) -> Windows:
             tasks[end].append(transfer.tasks)
     begin_s, end_s, last = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
     for number, parts in enumerate(tasks):
-        own = np.concatenate(parts)
-        own = own[timeline.end_s[own] > timeline.start_s[own]]
-        if len(own):
-            last[number] = own[timeline.end_s[own].argmax()]
-            begin_s[number], end_s[number] = timeline.start_s[own].min(), timeline.end_s[last[number]]
+        rank_tasks = np.concatenate(parts)
+        rank_tasks = rank_tasks[timeline.end_s[rank_tasks] > timeline.start_s[rank_tasks]]
+        if len(rank_tasks):
+            last[number] = rank_tasks[timeline.end_s[rank_tasks].argmax()]
+            begin_s[number], end_s[number] = timeline.start_s[rank_tasks].min(), timeline.end_s[last[number]]
     return Windows(begin_s=begin_s, end_s=end_s, last=last)

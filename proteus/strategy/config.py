@@ -43,8 +43,8 @@ class Memory:
     offload: bool = False
 
     def __post_init__(self) -> None:
-        said: object = self.axes
-        axes = (said,) if isinstance(said, str) else said
+        given_axes: object = self.axes
+        axes = (given_axes,) if isinstance(given_axes, str) else given_axes
         if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
             raise StrategyError(f"axes={self.axes!r}; they are names of mesh axes, such as ('dp',)")
         if not isinstance(self.offload, bool):

@@ -67,7 +67,7 @@ def _spec(kind: Kind, default: Any, help: str, *, group: Group) -> Any:
 
 
 def _degree(help: str, *, words: tuple[str, ...] = (), default: int | None = 1) -> Any:
-    return _spec(Whole(least=1, words=words), default, help, group="degrees")
+    return _spec(Whole(minimum=1, words=words), default, help, group="degrees")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +128,27 @@ class Plan:
     num_devices: int | None = _degree("devices that dp=fill fills; those of the cluster unless given", default=None)
 
     seq: int | None = _spec(
-        Whole(least=1), None, "sequence length [tokens]; that of the model unless given", group="batch"
+        Whole(minimum=1), None, "sequence length [tokens]; that of the model unless given", group="batch"
     )
     micro_batch: int | None = _spec(
-        Whole(least=1), 1, "samples of one micro-batch on one data-parallel rank", group="batch"
+        Whole(minimum=1), 1, "samples of one micro-batch on one data-parallel rank", group="batch"
     )
     global_batch: int | None = _spec(
-        Whole(least=1), None, "samples of one step; micro_batch × dp × pp unless given", group="batch"
+        Whole(minimum=1), None, "samples of one step; micro_batch × dp × pp unless given", group="batch"
     )
 
     schedule: str | None = _spec(Choice(lambda: SCHEDULES, "schedule"), "1f1b", "pipeline schedule", group="pipeline")
     virtual_stages: int | Literal["max"] | None = _spec(
-        Whole(least=1, words=(MAX,)), None,
+        Whole(minimum=1, words=(MAX,)), None,
         "model chunks per pipeline rank; more than 1 asks for the interleaved schedule, max is one layer a chunk; "
         "1 unless given, 2 with the interleaved schedule", group="pipeline",
     )  # fmt: skip
     max_in_flight: int | None = _spec(
-        Whole(least=1), None, "most micro-batches of a stage whose backward has not ended; the schedule's unless given",
-        group="pipeline",
+        Whole(minimum=1), None,
+        "most micro-batches of a stage whose backward has not ended; the schedule's unless given", group="pipeline",
     )  # fmt: skip
     layers_per_stage: tuple[int, ...] | None = _spec(
-        Wholes(least=0), None, "layers of each pipeline chunk; pipeline_cut decides unless given", group="pipeline"
+        Wholes(minimum=0), None, "layers of each pipeline chunk; pipeline_cut decides unless given", group="pipeline"
     )
     pipeline_cut: str | None = _spec(
         Choice(lambda: CUTS, "pipeline cut"), "balanced", "how layers are dealt to the pipeline chunks",
@@ -156,7 +156,7 @@ class Plan:
     )  # fmt: skip
 
     zero: int | None = _spec(
-        Whole(least=0, most=3), 0, "ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 parameters too",
+        Whole(minimum=0, maximum=3), 0, "ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 parameters too",
         group="memory",
     )  # fmt: skip
     sequence_parallel: bool | None = _spec(
@@ -168,7 +168,10 @@ class Plan:
         "auto as little as makes the step fit", group="memory",
     )  # fmt: skip
     recompute_layers: int | None = _spec(
-        Whole(least=1), None, "recompute only in the first N layers of every stage; in all unless given", group="memory"
+        Whole(minimum=1),
+        None,
+        "recompute only in the first N layers of every stage; in all unless given",
+        group="memory",
     )
     recompute_modules: tuple[str, ...] | None = _spec(
         Names(lambda: RECOMPUTE_MODULES, "module to recompute"), (), "cheap ops computed again in every layer",
@@ -226,19 +229,19 @@ class Plan:
         "unless given", group="software")  # fmt: skip
 
     pad_vocab: int | None = _spec(
-        Whole(least=0), None,
+        Whole(minimum=0), None,
         "the vocabulary grows to a multiple of this times tp; unless given, to 128 times tp where tp does not divide "
         "it; 0 never", group="model",
     )  # fmt: skip
     lora: int | None = _spec(
-        Whole(least=1), None, "rank of low-rank adapters beside the GEMMs of the layers; all else is frozen",
+        Whole(minimum=1), None, "rank of low-rank adapters beside the GEMMs of the layers; all else is frozen",
         group="model",
     )  # fmt: skip
     lora_targets: tuple[str, ...] | None = _spec(
         Names(), (), "GEMMs with adapters: attention.qkv, mlp, ...; all of the layers unless given", group="model"
     )
     lora_dropout: float | None = _spec(
-        Real(least=0.0, below=1.0), 0.0, "rate of the dropout before an adapter", group="model"
+        Real(minimum=0.0, below=1.0), 0.0, "rate of the dropout before an adapter", group="model"
     )
     lora_base: str | None = _spec(
         Choice(lambda: ("exact", "nf4"), "base of adapters"), "exact",
@@ -287,14 +290,14 @@ class Plan:
         >>> Plan(dp=4, sequence_parallel=False, offload=("optimizer",)).flags()
         ['--dp', '4', '--no-sequence-parallel', '--offload', 'optimizer']
         """
-        found: list[str] = []
+        flags: list[str] = []
         for name, value in self.said.items():
             flag, kind = flag_of(name), specs()[name].kind
             if isinstance(value, bool):
-                found.append(flag if value else flag.replace("--", "--no-", 1))
+                flags.append(flag if value else flag.replace("--", "--no-", 1))
             else:
-                found += [flag, kind.text(value)]
-        return found
+                flags += [flag, kind.text(value)]
+        return flags
 
     def __repr__(self) -> str:
         return f"Plan({', '.join(f'{name}={value!r}' for name, value in self.said.items())})"
@@ -382,9 +385,9 @@ class DecidedPlan(Mapping[str, Decision]):
 
     def to_dict(self) -> dict[str, Any]:
         """Field → value, as JSON knows it; the framework as text."""
-        found = {name: decision.value for name, decision in self._decisions.items()}
-        said = found["framework"]
-        return {**found, "framework": said if isinstance(said, str) else said.text}
+        values = {name: decision.value for name, decision in self._decisions.items()}
+        framework = values["framework"]
+        return {**values, "framework": framework if isinstance(framework, str) else framework.text}
 
     def origins(self) -> dict[str, Who]:
         """Field → whose word it is."""
@@ -411,14 +414,14 @@ def decide(plan: Plan, framework: Framework) -> DecidedPlan:
 
     What a model is does not follow from a framework that nobody named.
     """
-    found: dict[str, Decision] = {}
+    decisions: dict[str, Decision] = {}
     for name, spec in specs().items():
         value = getattr(plan, name)
         if value is not None:
-            found[name] = Decision(value=value, who="you")
+            decisions[name] = Decision(value=value, who="you")
         elif name in framework.defaults and (plan.framework is not None or spec.group != "model"):
             default = spec.kind.check(framework.defaults[name])
-            found[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
+            decisions[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
         else:
-            found[name] = Decision(value=spec.default, who="proteus")
-    return DecidedPlan(found, framework)
+            decisions[name] = Decision(value=spec.default, who="proteus")
+    return DecidedPlan(decisions, framework)

@@ -33,6 +33,9 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     count = model.blocks[main].count
     before = sum(block.count for block in model.blocks[:main])
     total = model.num_blocks
+    if num_chunks > total:
+        name = model.blocks[main].name
+        raise StrategyError(f"{num_chunks} pipeline chunks for {total} blocks ({count} {name}); possible: 1 to {total}")
     if layers is not None:
         kinds = [block.count for block in model.blocks if block.indexed]
         if len(layers) != num_chunks or sum(layers) not in (count, sum(kinds)) or min(layers) < 0:
@@ -48,9 +51,6 @@ def split_chain(model: Model, num_chunks: int, layers: Sequence[int] | None = No
     elif count > 1 and count % num_chunks == 0:
         step = count // num_chunks
         edges = [0, *(before + step * i for i in range(1, num_chunks)), total]
-    elif num_chunks > total:
-        name = model.blocks[main].name
-        raise StrategyError(f"{num_chunks} pipeline chunks for {total} blocks ({count} {name}); possible: 1 to {total}")
     else:
         flop = ((sum(op.flop() for op in block.ops), block.count) for block in model.blocks)
         edges = list(balanced_edges(tuple(cost for cost, copies in flop for _ in range(copies)), num_chunks))
@@ -115,9 +115,9 @@ def light_last_stage(layers: int, chunks: int) -> tuple[int, ...] | None:
         return layers_per_stage(layers, chunks)
     absent = min(chunks - 1, layers // chunks)
     each, more = divmod(layers + absent, chunks)
-    found = [each + (i >= chunks - more) for i in range(chunks)]
-    found[-1] -= absent
-    return tuple(found)
+    layer_counts = [each + (i >= chunks - more) for i in range(chunks)]
+    layer_counts[-1] -= absent
+    return tuple(layer_counts)
 
 
 def filled_stages(layers: int, chunks: int) -> tuple[int, ...] | None:
@@ -148,10 +148,10 @@ def equal_modules(layers: int, chunks: int) -> tuple[int, ...] | None:
     ((21, 19), (10, 11, 11, 8))
     """
     each, more = divmod(layers + 3, chunks)
-    found = [each + (i < more) for i in range(chunks)]
-    found[0] -= 1
-    found[-1] -= 2
-    return tuple(found) if min(found) >= 0 else layers_per_stage(layers, chunks)
+    layer_counts = [each + (i < more) for i in range(chunks)]
+    layer_counts[0] -= 1
+    layer_counts[-1] -= 2
+    return tuple(layer_counts) if min(layer_counts) >= 0 else layers_per_stage(layers, chunks)
 
 
 def balanced(layers: int, chunks: int) -> None:

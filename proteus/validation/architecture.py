@@ -1,72 +1,48 @@
-"""The model of a published run: sizes from the run, the rest from the family its name means."""
+"""The model of a published run: its stated sizes as arguments of :func:`proteus.models.load`.
+
+A name decides what is not stated alone: which architecture has these sizes,
+or all sizes where the row states none of them; it says so.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
+from proteus import Model, models
 from proteus.errors import ModelError
-from proteus.model import zoo
-from proteus.model.graph import Model
-from proteus.model.spec import Experts, TransformerSpec
-from proteus.model.transformer import transformer
 from proteus.validation.runs import Run
+from proteus.validation.settings import Settings
 
-#: Tokens of a document of the data that fine-tuning is measured with, where samples are packed from several: a
-#: paragraph of SQuAD of 120 words on average, its question of 11 and the answer (Rajpurkar et al., arXiv 1606.05250)
-DOCUMENT_TOKENS = {"squad": 200}
 #: an MLP this much wider than the hidden state is GPT's plain one; others are gated (Shazeer 2020, arXiv 2002.05202)
 PLAIN_FFN = 4
-#: how remarks tell that a model with experts begins with layers without
-_DENSE = re.compile(r"\bfirst (?:(\d+) )?layers? (?:is |are )?dense\b")
 #: a stated number of parameters this close is a rounded name ("20B" of 20.09 billion), not another model
 SAME_SIZE = 0.1
+#: a built model whose parameters are farther from the stated ones is told
+TOLD_DIFFERENCE = 0.05
+#: vocabulary of a run that does not say: GPT-2's
+GPT2_VOCAB = 50257
 
 
-@cache
-def _families() -> tuple[Mapping[str, Any], ...]:
-    text = resources.files("proteus.validation").joinpath("data/families.yaml").read_text("utf-8")
-    return tuple(yaml.safe_load(text))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """A call of :func:`proteus.models.load`.
 
-
-@cache
-def family(name: str, is_plain: bool) -> tuple[str, Mapping[str, Any]]:
-    """(zoo model it is like, fields of a spec) that a model's name means: itself, or the first of its family.
-
-    Parameters
-    ----------
-    is_plain
-        Whether the MLP is four times as wide as the hidden state: decides
-        where the name says nothing.
-
-    >>> family("some llama of ours", False)[0], family("unheard of", True)[0]
-    ('llama2-7b', 'gpt3-175b')
+    >>> ModelCall(name="gpt2", dims={"layers": 2}).load().num_blocks
+    4
     """
-    named = zoo.meant(name)
-    if named and "hidden" in zoo.fields(named):
-        return named, zoo.fields(named)
-    found = next((item for item in _families() if any(word in name for word in item["words"])), None)
-    like = found["like"] if found else ("gpt3-175b" if is_plain else "llama2-7b")
-    return like, {**zoo.fields(like), **(found or {}).get("fields", {})}
+
+    name: str
+    dims: Mapping[str, Any]
+
+    def load(self) -> Model:
+        return models.load(self.name, **self.dims)
 
 
-def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dropout: bool) -> TransformerSpec:
-    """The transformer of a run.
-
-    Parameters
-    ----------
-    vocab
-        Where the run does not say.
-    vocab_multiple
-        The framework rounds the vocabulary up to a multiple of it.
-    dropout
-        Whether the framework trains with the dropout of the family's paper.
+def model_of(run: Run, run_settings: Settings, assumed: list[str]) -> ModelCall:
+    """The model of a run.
 
     Raises
     ------
@@ -74,45 +50,64 @@ def spec_of(run: Run, assumed: list[str], *, vocab: int, vocab_multiple: int, dr
         Sizes that no default can stand in for are missing.
     """
     run = _completed(run, assumed)
-    for what, value in (("hidden", run.hidden), ("layers", run.layers), ("heads", run.heads), ("seq_len", run.seq)):
+    for dim_name, value in (("hidden", run.hidden), ("layers", run.layers), ("heads", run.heads), ("seq_len", run.seq)):
         if value is None:
-            raise ModelError(f"{what} of the model is not stated")
-    assert run.hidden and run.layers and run.heads and run.seq
-    is_plain = run.ffn is not None and run.ffn == PLAIN_FFN * run.hidden
-    like, known = family(_with_its_sizes(run) or run.model, is_plain)
-    is_that = run.hidden == known["hidden"] and run.heads == known["heads"]  # not only like it
-    fields = {key: value for key, value in known.items() if is_that or key not in ("experts", "latent", "patches")}
-    fields |= {"layers": run.layers, "hidden": run.hidden, "heads": run.heads, "kv_heads": run.kv_heads, "seq": run.seq}
-    if run.ffn is None:
+            raise ModelError(f"{dim_name} of the model is not stated")
+    named = _with_its_sizes(run)
+    name = named or _architecture(run, assumed)
+    if named is not None:
+        assumed.append(f"all but the stated sizes as {named}")
+    dims: dict[str, Any] = {
+        "layers": run.layers, "hidden": run.hidden, "heads": run.heads, "kv_heads": run.kv_heads,
+        "ffn": run.ffn, "vocab": run.vocab, "seq": run.seq,
+    }  # fmt: skip
+    dims = {dim: value for dim, value in dims.items() if value is not None}
+    if run.ffn is None and named is None:
         assumed.append(f"ffn {PLAIN_FFN} x hidden")
-    if run.vocab is None:
-        assumed.append(f"vocabulary {vocab}")
-    fields["ffn"] = run.ffn or PLAIN_FFN * run.hidden
-    fields["vocab"] = -(-(run.vocab or vocab) // vocab_multiple) * vocab_multiple
-    if (
-        fields.get("head_dim") is not None
-        and not is_that
-        and run.hidden // run.heads == zoo.fields(like)["hidden"] // zoo.fields(like)["heads"]
-    ):
-        fields["head_dim"] = None if run.hidden % run.heads == 0 else fields["head_dim"]
-    if fields.get("positions"):
-        fields["positions"] = run.seq
-    document = next((tokens for data, tokens in DOCUMENT_TOKENS.items() if data in run.notes), None)
-    if "packed" in run.notes and document is not None and document < run.seq:
-        fields["document"] = document
-        assumed.append(f"documents of {document} tokens")
-    if not dropout:
-        fields |= {"dropout": 0.0, "attention_dropout": 0.0}
-    spec = zoo.transformer_spec(run.model or like, fields)
+    if run.vocab is None and "vocab" not in run_settings.model and named is None:
+        assumed.append(f"vocabulary {GPT2_VOCAB}")
+        dims["vocab"] = GPT2_VOCAB
+    if named is not None and models.fields(named).get("positions"):
+        dims["positions"] = run.seq
     if run.experts:
-        moe = spec.experts or Experts(num=run.experts, topk=2, ffn=spec.ffn)
-        moe = replace(moe, num=run.experts, topk=run.topk or moe.topk, ffn=run.expert_ffn or moe.ffn)
-        said = _DENSE.search(run.notes)
-        if said is not None:
-            moe = replace(moe, dense_layers=min(int(said[1] or 1), run.layers))
-        spec = replace(spec, experts=moe)
+        stated = {"num": run.experts, "topk": run.topk, "ffn": run.expert_ffn}
+        dims["experts"] = {dim: size for dim, size in stated.items() if size is not None}
+        if named is None or not models.fields(named).get("experts"):
+            dims["experts"] = {"topk": 2, "ffn": dims.get("ffn", PLAIN_FFN * (run.hidden or 1)), **dims["experts"]}
         assumed.append("experts are loaded equally")
-    return spec
+    elif named is not None and models.fields(named).get("experts"):
+        dims["experts"] = None
+    return ModelCall(name=name, dims=_over(dims, run_settings.model))
+
+
+def parameters_note(run: Run, model: Model) -> str | None:
+    """What to say where the model that was built is not as large as the stated one."""
+    stated = run.num_params
+    if not stated or abs(model.num_params / stated - 1) <= TOLD_DIFFERENCE:
+        return None
+    difference = model.num_params / stated - 1
+    return f"the model built has {model.num_params / 1e9:.3g} B parameters, {difference:+.0%} of the stated ones"
+
+
+def _over(dims: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Dims with those that the settings state."""
+    merged = dict(dims)
+    for dim, value in changes.items():
+        below = merged.get(dim)
+        merged[dim] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _architecture(run: Run, assumed: list[str]) -> str:
+    """The architecture that a name means, or that the sizes suggest."""
+    by_name = models.architecture_of(run.model)
+    if by_name is not None:
+        assumed.append(f"architecture {by_name}, by the name {run.model!r}")
+        return by_name
+    assert run.hidden is not None
+    shape = "gpt" if run.ffn in (None, PLAIN_FFN * run.hidden) and run.kv_heads in (None, run.heads) else "llama"
+    assumed.append(f"architecture {shape}, by the shape of the MLP")
+    return shape
 
 
 def _with_its_sizes(run: Run) -> str | None:
@@ -122,21 +117,21 @@ def _with_its_sizes(run: Run) -> str | None:
     """
     words = re.split(r"[\s_-]+", re.sub(r"\(.*?\)", " ", run.model).strip())
     for last in range(len(words), 0, -1):
-        named = zoo.meant("".join(words[:last]))
-        if named is not None and all(zoo.fields(named).get(dim) == getattr(run, dim) for dim in ("hidden", "heads")):
+        named = models.meant("".join(words[:last]))
+        if named is not None and all(models.fields(named).get(dim) == getattr(run, dim) for dim in ("hidden", "heads")):
             return named
     return None
 
 
 def _completed(run: Run, assumed: list[str]) -> Run:
     """The run with the sizes that its model's name stands for, where it states none of them."""
-    name = zoo.meant(run.model)
+    name = models.meant(run.model)
     if name is None or run.hidden or run.layers or run.heads:
         return run
-    known = zoo.fields(name)
+    known = models.fields(name)
     if "hidden" not in known:
         return run
-    if run.num_params and abs(run.num_params / zoo.load(name).num_params - 1) > SAME_SIZE:
+    if run.num_params and abs(run.num_params / models.load(name).num_params - 1) > SAME_SIZE:
         return run
     assumed.append(f"sizes of {name}")
     experts = known.get("experts") or {}
@@ -153,9 +148,3 @@ def _completed(run: Run, assumed: list[str]) -> Run:
         topk=run.topk or experts.get("topk"),
         expert_ffn=run.expert_ffn or experts.get("ffn"),
     )
-
-
-@cache
-def model_of(spec: TransformerSpec) -> Model:
-    """The graph of a spec; runs of a table share their models."""
-    return transformer(spec)

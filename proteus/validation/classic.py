@@ -5,20 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
 
-from proteus import frameworks
-from proteus.cluster import Cluster
+from proteus import Plan, frameworks
 from proteus.errors import ModelError, StrategyError
-from proteus.model import zoo
-from proteus.model.graph import Model
-from proteus.strategy import StrategyTree
+from proteus.hardware import Gpu
+from proteus.validation.architecture import ModelCall
 from proteus.validation.runs import Run
-
-#: Frameworks whose scripts set NCCL_P2P_DISABLE=1: those around a fork of NVIDIA's examples do for every task
-#: (lambdal/deeplearning-benchmark pytorch/scripts/benchmark_pytorch.sh)
-WITHOUT_PEER_TO_PEER = ("deeplearningexamples fork",)
+from proteus.validation.settings import Settings
+from proteus.validation.strategy import changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,17 +116,12 @@ MASKED_PERCENT = 15
 BIN_TOKENS, SHARE_FILLED, UNBINNED_TOKENS = 64, 0.5, 128
 
 
-def has_peer_to_peer(run: Run) -> bool:
-    """Whether the GPUs of a host reach one another directly."""
-    return not any(word in run.framework for word in WITHOUT_PEER_TO_PEER)
-
-
 def as_clocked(run: Run) -> Run:
     """The run with the time of its steps alone, where its script's rate is of something else."""
-    found = _benchmark(run)
-    if found is None or found.clocking is None or run.step_time_s is None or run.global_batch is None:
+    benchmark = _benchmark(run)
+    if benchmark is None or benchmark.clocking is None or run.step_time_s is None or run.global_batch is None:
         return run
-    step_s = found.clocking.step_s(run.step_time_s, run.global_batch)
+    step_s = benchmark.clocking.step_s(run.step_time_s, run.global_batch)
     return replace(run, step_time_s=step_s if step_s > 0 else None)
 
 
@@ -140,64 +129,62 @@ def _benchmark(run: Run) -> Benchmark | None:
     return next((b for b in BENCHMARKS if any(word in run.model for word in b.words)), None)
 
 
-def classic_case(run: Run, cluster: Cluster, assumed: list[str]) -> StrategyTree:
-    """The strategy tree of a benchmark.
+def classic_question(run: Run, run_settings: Settings, gpu: Gpu, assumed: list[str]) -> tuple[ModelCall, Plan]:
+    """The model and the plan of a benchmark.
 
     Raises
     ------
     ModelError, StrategyError
         The zoo has no such model, or the row lacks what it takes.
     """
-    found = _benchmark(run)
-    if found is None:
+    benchmark = _benchmark(run)
+    if benchmark is None:
         raise ModelError(f"model {run.model!r} is not in the zoo")
     if run.micro_batch is None:
         raise StrategyError("the batch is not stated")
-    if found.clocking is not None:
-        assumed.append(f"the first step takes {found.clocking.start_s:g} s more")
-    precision = _precision(run, cluster)
+    if benchmark.clocking is not None:
+        assumed.append(f"the first step takes {benchmark.clocking.start_s:g} s more")
+    precision = _precision(run, gpu)
     of_table = frameworks.find(run.framework)
     if of_table is not None and of_table.name in GRAPH_EXECUTORS:
         framework = of_table
     else:
-        framework = frameworks.load((precision != "fp16" and found.wide_framework) or found.framework)
+        framework = frameworks.load((precision != "fp16" and benchmark.wide_framework) or benchmark.framework)
         if precision == "fp16" and run.framework == "pytorch":
             # ConvNets README of DeepLearningExamples: --memory-format nhwc with mixed precision; forks leave PyTorch's
             # nchw
             framework = framework.but(channels_last=True)
-    seq = found.seq
-    if "bert" in found.model:
+    seq = benchmark.seq
+    if "bert" in benchmark.model:
         seq = run.seq or seq
         if seq is None:
             raise StrategyError("the length of the sequences is not stated")
         if run.seq is None:
             assumed.append(f"{seq} tokens")
-        if found.predicts_masked and run.framework == "pytorch" and seq > UNBINNED_TOKENS:
+        if benchmark.predicts_masked and run.framework == "pytorch" and seq > UNBINNED_TOKENS:
             assumed.append(f"sequences of up to {seq} tokens in bins of {BIN_TOKENS}")
             seq = int(SHARE_FILLED * seq) + BIN_TOKENS // 2
-    settings: dict[str, Any] = {
-        "dp": run.num_gpus or 1,
-        "micro_batch": run.micro_batch,
-        "global_batch": run.global_batch,
-    }
-    masked = -(-seq * MASKED_PERCENT // 100) if found.predicts_masked and seq else None
-    return StrategyTree(_model(found.model, seq, masked)).parallelize(
-        **settings, precision=precision, optimizer=found.optimizer, framework=framework
+    dims: dict[str, int] = {} if seq is None else {"seq": seq}
+    if benchmark.predicts_masked and seq:
+        dims["predictions"] = -(-seq * MASKED_PERCENT // 100)
+    plan = Plan(
+        dp=run.num_gpus or 1,
+        micro_batch=run.micro_batch,
+        global_batch=run.global_batch,
+        precision=precision,
+        optimizer=benchmark.optimizer,
+        framework=changed(framework, dict(run_settings.framework)).text,
     )
+    return ModelCall(name=benchmark.model, dims={**dims, **run_settings.model}), plan.changed(**run_settings.plan)
 
 
-def _precision(run: Run, cluster: Cluster) -> str:
+def _precision(run: Run, gpu: Gpu) -> str:
     text = run.precision
     if re.search(r"\bamp\b|fp16|mixed", text):  # as a word: "TF32 on Ampere" is no mixed precision
         return "fp16"
-    # products of fp32 tensors run in TF32 by default since Ampere in the containers that these benchmarks use
-    if "tf32" in text and cluster.gpu().peak_flops.get("tf32"):
+    # GEMMs of fp32 tensors run in TF32 by default since Ampere in the containers that these benchmarks use
+    if "tf32" in text and gpu.peak_flops.get("tf32"):
         return "tf32"
     if "fp32" in text or "tf32" in text:
         return "fp32"
     raise StrategyError(f"precision {run.precision!r} is not understood")
-
-
-@cache
-def _model(name: str, seq: int | None, masked: int | None) -> Model:
-    return zoo.load(name, seq=seq, **({"predictions": masked} if masked else {}))

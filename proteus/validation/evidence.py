@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from proteus.simulate import simulate
 from proteus.validation.case import case_of
 from proteus.validation.document import Evidence
 from proteus.validation.runs import Run, shipped_runs
-from proteus.validation.score import PLAIN, Options
+from proteus.validation.score import PLAIN, Options, result_of
 from proteus.validation.validate import validate
 from proteus.validation.warm import warm_scores
 
@@ -58,8 +57,7 @@ def gather(runs: Sequence[Run], *, workers: int | None, tell: Callable[[str], No
 
 def ladder(run: Run) -> str:
     """Where the predicted step of a run goes, in a line."""
-    case = case_of(run)
-    result = simulate(case.tree, case.cluster)
+    result = result_of(case_of(run))
     weights = [device.multiplicity for device in result.devices]
 
     def mean(values: Sequence[float]) -> float:
@@ -68,5 +66,5 @@ def ladder(run: Run) -> str:
     parts = {"compute": mean([d.busy_s for d in result.devices]), "bubble": result.bubble_fraction}
     parts |= {kind: time_s / result.step_time_s for kind, time_s in result.exposed_comm_s.items()}
     parts["host"] = mean([d.host_s for d in result.devices])
-    told = [f"{name} {100 * share:.0f} %" for name, share in parts.items() if share >= 0.005]
-    return "predicted: " + ", ".join(told)
+    shares = [f"{name} {100 * share:.0f} %" for name, share in parts.items() if share >= 0.005]
+    return "predicted: " + ", ".join(shares)

@@ -1,4 +1,4 @@
-"""The cluster of a published run: GPU, hosts, links and NICs.
+"""The cluster of a published run in words that :func:`proteus.clusters.load` takes.
 
 What a run does not say is what the machines of its GPU usually have.
 """
@@ -8,25 +8,30 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from proteus.cluster import Cluster, clusters
-from proteus.cluster.cluster import Cluster as _Cluster
+from proteus import hardware
 from proteus.errors import TopologyError
-from proteus.hardware import Gpu, gpus
-from proteus.units import GBIT_PER_S
+from proteus.hardware import Gpu
 from proteus.validation.runs import Run
+from proteus.validation.settings import Settings
 
-#: slowest NIC that a host of GPUs is built with [Gb/s]: slower shares per GPU mean fewer NICs
-NIC_GBPS = 100.0
 #: GPUs of a host that does not say how many
-USUAL_GPUS_PER_NODE = 8
-#: xGMI ports of modules on a common board, each of which reaches all others (AMD Instinct MI250, MI300X and later);
-#: cards for PCIe slots have fewer, for bridges that not every host has
-BOARD_PORTS = 7
+DEFAULT_GPUS_PER_NODE = 8
 #: GPUs of one NVLink domain that is a whole rack (NVIDIA GB200 NVL72 reference design)
 RACK_GPUS = 72
 #: GPUs of one tray of it, the node that schedulers know; a job over several racks asks for equal segments of trays
 #: (Slurm's topology/block plugin, sbatch --segment)
 TRAY_GPUS = 4
+#: words of ``intra_node_link`` and how they say that the GPUs of a host are joined; None: as usual for the GPU
+LINKS: tuple[tuple[str, str | None], ...] = (
+    (r"(?:nvlink2 )?hybrid cube mesh", "cube"),
+    (r"nvlink\d?/nvswitch\d?|nvswitch\d?(?:/nvlink\d?)?", "nvswitch"),
+    (r"nvlink\d? bridges?|nvl bridges?", "pairs"),
+    (r"pcie\d?(?: gen ?\d)?(?: \(nvlink bridge not stated\))?|none|single gpu", "none"),
+    (r"xgmi\d?(?: bridges?)?|infinity fabric(?: links?)?", "mesh"),
+    (r"nvlink\d?", None),
+    (r"nvlink\d? nvl72|nvl72", None),
+    (r"2x connectx-5 roce per node", None),
+)
 
 
 @cache
@@ -40,74 +45,73 @@ def find_gpu(text: str) -> Gpu | None:
     words = text.replace("(", " ").replace(")", " ").split()
     candidates += [" ".join(words[first:last]) for first in range(len(words)) for last in range(len(words), first, -1)]
     candidates += [re.sub(r"^\d+x", "", candidate) for candidate in candidates]
-    return next((gpu for candidate in candidates if candidate and (gpu := gpus.find(candidate))), None)
+    return next((gpu for candidate in candidates if candidate and (gpu := hardware.find(candidate))), None)
 
 
-def cluster_of(run: Run, assumed: list[str], gpu_Gbps: float | None = None, *, peer_to_peer: bool = True) -> Cluster:
-    """The cluster of a run, just large enough; what was filled in is added to `assumed`.
-
-    Parameters
-    ----------
-    gpu_Gbps
-        Network of one GPU where the run does not say [Gb/s]; None is what is
-        usual for its chip.
-    peer_to_peer
-        Else the GPUs of a host reach one another through its memory, whatever joins them.
+def gpu_of(run: Run) -> Gpu:
+    """The GPU of a run.
 
     Raises
     ------
     TopologyError
-        The GPU is not stated or not known.
+        It is not stated or not known.
     """
     gpu = find_gpu(run.gpu)
     if gpu is None:
         raise TopologyError(f"GPU {run.gpu!r} is not known" if run.gpu else "the GPU is not stated")
+    return gpu
+
+
+def hosts_of(run: Run, run_settings: Settings, assumed: list[str]) -> str:
+    """The hosts of a run, just enough; what was filled in is added to `assumed`.
+
+    Raises
+    ------
+    TopologyError
+        The GPU is not stated or not known, or how it is joined is not understood.
+    """
+    gpu = gpu_of(run)
     num_gpus = run.num_gpus or 1
-    width = run.gpus_per_node or USUAL_GPUS_PER_NODE
+    width = run.gpus_per_node or DEFAULT_GPUS_PER_NODE
+    fields = dict(run_settings.hosts)
+    links = links_of(run.link)
     if run.gpus_per_node is None:
-        assumed.append(f"{width} GPUs by node")
-    rate = run.gpu_Gbps
-    if rate is None:
-        rate = gpu_Gbps if gpu_Gbps is not None else gpu.chip.network_Bps / GBIT_PER_S
-        if num_gpus > width:
-            assumed.append(f"network {rate:g} Gb/s by GPU")
+        assumed.append(f"{width} GPUs per node")
     if "nvl72" in run.link or "nvl72" in run.gpu:
-        in_rack = gpus_of_rack(num_gpus)
-        return _racks(gpu, in_rack, -(-num_gpus // in_rack), rate)
-    nvlink = _wiring(gpu, width, run.link) if peer_to_peer else "none"
-    return _hosts(gpu, width, -(-num_gpus // width), rate, nvlink, peer_to_peer)
+        width = gpus_of_rack(num_gpus)
+    elif width == 1:
+        links = None
+    elif links is None and run.link and gpu.vendor == "nvidia" and "nvlink" in run.link and not gpu.has_nvswitch:
+        links = "mesh" if gpu.wiring != "cube" else None
+    elif links == "nvswitch" and (gpu.vendor == "amd" or not gpu.nvlink_Bps):
+        links = None
+    if links == "none" and not gpu.nvlink_Bps:
+        links = None  # as usual
+    if links is not None:
+        fields.setdefault("links", links)
+    if run.gpu_Gbps is not None:
+        fields.setdefault("network_Gbps", f"{run.gpu_Gbps:.12g}")
+    elif num_gpus > width and "network_Gbps" not in fields:
+        assumed.append(f"network as usual for {gpu.name}")
+    head = f"{-(-num_gpus // width)} x {width} x {gpu.name}"
+    return ", ".join([head, *(f"{name}={value}" for name, value in sorted(fields.items()))])
 
 
-def _wiring(gpu: Gpu, width: int, link: str) -> str:
-    """How the GPUs of a host are joined, a word of the presets."""
-    if width == 1 or ("pcie" in link and "nvlink" not in link) or not gpu.nvlink_Bps:
-        return "none"
-    if "cube" in link:
-        return "cube"
-    if gpu.vendor == "amd":
-        return "mesh" if gpu.nvlink_links >= BOARD_PORTS or "xgmi" in link or "infinity" in link else "none"
-    if gpu.has_nvswitch or "switch" in link:
-        return "nvswitch"
-    if gpu.wiring == "cube":
-        return "cube" if width == 8 else "nvswitch" if width > 8 else "mesh"
-    return "pairs" if "bridge" in link else "mesh" if "nvlink" in link else "none"
+def links_of(text: str) -> str | None:
+    """How a text says that the GPUs of a host are joined; None where they are as usual.
 
-
-@cache
-def _hosts(gpu: Gpu, width: int, nodes: int, gpu_Gbps: float, nvlink: str, peer_to_peer: bool) -> _Cluster:
-    total = gpu_Gbps * width
-    num_nics = max(1, min(width, round(total / max(gpu_Gbps, min(NIC_GBPS, total)))))
-    preset = {
-        "gpu": gpu,
-        "gpus": width,
-        "nvlink": nvlink,
-        "cpus": 2 if width > 4 else 1,
-        "switches": max(1, width // 2),
-        "peer_to_peer": peer_to_peer,
-        "nics": {"count": num_nics, "Gbps": total / num_nics},
-    }
-    name = f"{nodes} x {width} x {gpu.name}" + ("" if peer_to_peer else " without peer-to-peer")
-    return Cluster(name=name, runs=((clusters.host(name, preset), nodes),))
+    >>> links_of("nvswitch/nvlink3 + infiniband (multi-node)"), links_of("nvlink4 (h800)")
+    ('nvswitch', None)
+    """
+    plain = re.sub(r"\s*\+ infiniband.*", "", text)
+    if "not stated" not in plain:
+        plain = re.sub(r"\s*\(.*?\)", "", plain)
+    if not plain:
+        return None
+    for pattern, links in LINKS:
+        if re.fullmatch(pattern, plain):
+            return links
+    raise TopologyError(f"intra_node_link {text!r} is not understood")
 
 
 def gpus_of_rack(num_gpus: int) -> int:
@@ -123,18 +127,3 @@ def gpus_of_rack(num_gpus: int) -> int:
         return RACK_GPUS
     equal = [width for width in range(RACK_GPUS, RACK_GPUS // 2, -TRAY_GPUS) if num_gpus % width == 0]
     return equal[0] if equal else RACK_GPUS
-
-
-@cache
-def _racks(gpu: Gpu, in_rack: int, racks: int, gpu_Gbps: float) -> _Cluster:
-    preset = {
-        "gpu": gpu,
-        "gpus": in_rack,
-        "nvlink": "nvswitch",
-        "cpus": in_rack // 2,
-        "cpus_per_board": 2,
-        "switches": 0,
-        "nics": {"count": in_rack, "Gbps": gpu_Gbps},
-    }
-    name = f"{racks} x {gpu.name} rack" + (f" ({in_rack} GPUs each)" if in_rack != RACK_GPUS else "")
-    return Cluster(name=name, runs=((clusters.host(name, preset), racks),))

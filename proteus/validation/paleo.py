@@ -6,16 +6,15 @@ Performance Model for Deep Neural Networks", ICLR 2017.
 
 from __future__ import annotations
 
-from proteus.cluster import Cluster
-from proteus.cluster.kinds import LinkKind
-from proteus.costs.ops import OpCosts
-from proteus.strategy import StrategyTree
-from proteus.strategy.axes import degrees
+from proteus import Cluster, StrategyTree
+from proteus.cluster import LinkKind
 
-#: Paleo's "platform percent of peak", one number for all products: the paper measures it per machine;
+#: Paleo's "platform percent of peak", one number for all GEMMs: the paper measures it per machine;
 #: here the one that leaves the shipped table without bias
 PERCENT_OF_PEAK = 0.43
-#: passes over the model: forward and the two products of the backward
+#: precisions whose GEMMs run at the peak of another one
+PEAK_OF = {"fp8-rowwise": "fp8"}
+#: passes over the model: forward and the two GEMMs of the backward
 PASSES = 3.0
 #: collectives of a layer under tensor parallelism, forward and backward (Shoeybi et al., arXiv 1909.08053)
 TENSOR_REDUCTIONS = 4.0
@@ -26,12 +25,12 @@ def paleo_step_s(tree: StrategyTree, cluster: Cluster) -> float:
     """The step time by that model [s]."""
     model, training = tree.model, tree.training
     gpu = cluster.gpu()
-    tensor = degrees(tree.stages[0].mesh)["tp"]
-    stages = tree.num_pipeline_ranks
+    decided = tree.decided
+    tensor, stages = decided.value("tp"), decided.value("pp")
     data = tree.num_devices // (tensor * stages)
-    peak = OpCosts(gpu).peak(training.precision)
+    peak = gpu.peak_flops.get(PEAK_OF.get(training.precision, training.precision)) or gpu.peak_flops["fp32"]
     micro = tree.num_micro_batches
-    again = any(config.recompute == "full" for _, config in tree.configs)
+    again = decided.value("recompute") == "full"
     compute_s = (PASSES + again) * model.flop() * training.global_batch / tree.num_devices / (peak * PERCENT_OF_PEAK)
     bubble = (stages - 1) / tree.schedule.virtual_stages / micro
     hidden, layers = float(model.facts.get("hidden", 0)), float(model.facts.get("layers", 0))

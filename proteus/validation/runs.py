@@ -16,14 +16,17 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Literal
 
 from proteus.errors import InputError
 from proteus.units import GB, MS, GiB
+from proteus.validation.remarks import with_settings
 
+#: the tables that come with Proteus
+DATA = Path(str(resources.files("proteus.validation"))) / "data"
 #: files beyond this are refused: no table of published runs is so large
 MAX_TABLE_BYTES = 200_000_000
 Outcome = Literal["ok", "oom", "error"]
@@ -44,6 +47,12 @@ class Run:
         Tensor degree of the experts.
     node_Gbps
         Network of one GPU [Gb/s].
+    settings
+        What the source states beside the columns: see :mod:`proteus.validation.settings`.
+    table_assumed
+        What the makers of the table assumed.
+    rate_counts
+        What the rate counts where that is not all tokens of the step.
     memory_is_exact
         Whether `peak_memory_bytes` is what the framework's allocator counted.
     """
@@ -89,6 +98,9 @@ class Run:
     overlap: str = ""
     schedule: str = ""
     notes: str = ""
+    settings: str = ""
+    table_assumed: str = ""
+    rate_counts: str = ""
     outcome: Outcome = "ok"
     step_time_s: float | None = None
     peak_memory_bytes: float | None = None
@@ -156,8 +168,7 @@ def shipped_runs(name: Literal["llm", "classic", "later"] = "llm") -> tuple[Run,
     >>> len(shipped_runs()) > 1000
     True
     """
-    file = resources.files("proteus.validation").joinpath(f"data/{name}.csv.gz")
-    return parse_runs(file.read_bytes(), f"{name}.csv.gz")
+    return parse_runs((DATA / f"{name}.csv.gz").read_bytes(), f"{name}.csv.gz")
 
 
 def parse_runs(raw: bytes, where: str) -> tuple[Run, ...]:
@@ -184,16 +195,8 @@ def parse_runs(raw: bytes, where: str) -> tuple[Run, ...]:
             f"{where}: column {missing[0]!r} is missing; a table of language models has micro_batch, dp, tp, pp, ..., "
             "one of benchmarks has batch_per_gpu (docs/accuracy.md lists the columns)"
         )
-    return _with_carried_notes([read(row, line) for line, row in enumerate(rows, start=1)])
-
-
-def _with_carried_notes(runs: list[Run]) -> tuple[Run, ...]:
-    """Runs whose remark begins with + have what it says beside what the run above has."""
-    for number in range(1, len(runs)):
-        above, run = runs[number - 1], runs[number]
-        if run.notes.startswith("+") and run.table_id == above.table_id:
-            runs[number] = replace(run, notes=f"{above.notes} {run.notes}")
-    return tuple(runs)
+    is_in_remarks = read is _llm and "settings" not in columns
+    return tuple(read(row, line) for line, row in enumerate(with_settings(rows) if is_in_remarks else rows, start=1))
 
 
 def _text(row: Mapping[str, str | None], column: str) -> str:
@@ -245,7 +248,7 @@ def _llm(row: Mapping[str, str | None], line: int) -> Run:
         pp=count(row.get("pp")),
         cp=count(row.get("cp")),
         ep=count(row.get("ep")),
-        expert_tp=count(row.get("etp")) or _stated_expert_tp(_lower(row, "notes")),
+        expert_tp=count(row.get("etp")),
         virtual_stages=count(row.get("vpp")),
         sequence_parallel=truth(row.get("sp")),
         zero=_lower(row, "zero_stage"),
@@ -256,21 +259,14 @@ def _llm(row: Mapping[str, str | None], line: int) -> Run:
         overlap=_lower(row, "comm_overlap"),
         schedule=_lower(row, "pp_schedule"),
         notes=_lower(row, "notes"),
+        settings=_text(row, "settings"),
+        table_assumed=_text(row, "assumed_fields"),
+        rate_counts=_lower(row, "rate_counts"),
         outcome="ok" if outcome in ("", "ok") else "oom" if outcome == "oom" else "error",
         step_time_s=step_s if step_s and step_s > 0 else None,
         peak_memory_bytes=peak * (GiB if "gib" in kind else GB) if peak else None,
         memory_kind=kind,
     )
-
-
-def _stated_expert_tp(notes: str) -> int | None:
-    """The tensor degree of experts that a remark tells.
-
-    >>> _stated_expert_tp("expert tensor parallel 4"), _stated_expert_tp("etp=1; dropless"), _stated_expert_tp("")
-    (4, 1, None)
-    """
-    found = re.search(r"\b(?:etp|expert tensor parallel(?: size| degree)?)\s*[=:]?\s*(\d+)", notes)
-    return count(found[1]) if found is not None else None
 
 
 #: units of a rate that counts samples: times per step follow from the batch
@@ -279,28 +275,24 @@ _SAMPLE_UNITS = ("samples/s", "images/s", "images_or_samples/s", "sequences/s")
 
 #: most samples that one GPU accumulates: the largest batch of a step that BERT is trained with on any number of GPUs
 #: (You et al., arXiv 1904.00962, 65,536 sequences)
-MOST_ACCUMULATED = 65536
+MAX_ACCUMULATED = 65536
 
 
-def _accumulated(notes: str, precision: str) -> int:
-    """Micro-batches of a step, which the remarks tell as ``grad_accum=64 and 32``.
+def _accumulated(text: str, precision: str) -> int:
+    """Micro-batches of a step, of a column such as ``64 and 32``.
 
-    Of two numbers the first is that of the wide and the second that of the mixed precision where they are joined by
-    "and", as the READMEs head such a column; a list with commas goes on with other rows.
+    Of two numbers the first is that of the wide and the second that of the mixed precision, as the READMEs head such
+    a column.
     """
-    found = re.search(r"\bgrad_accum=(\d+)(?: and (\d+))?", notes)
-    if found is None:
-        return 1
-    is_mixed = found[2] is not None and re.search(r"\bamp\b|fp16|mixed", precision)
-    return int(found[2] if is_mixed else found[1])
+    wide, joined, mixed = (part.strip() for part in text.partition(" and "))
+    is_mixed = joined and re.search(r"\bamp\b|fp16|mixed", precision)
+    return count(mixed if is_mixed else wide) or 1
 
 
 def _classic(row: Mapping[str, str | None], line: int) -> Run:
     gpus, batch = count(row.get("n_gpus")), count(row.get("batch_per_gpu"))
-    notes = _lower(row, "notes")
-    lengths = re.findall(r"\bseq_len=(\d+)(?![\d.])", notes)
-    accumulated = _accumulated(notes, _lower(row, "precision"))
-    if batch and accumulated > 1 and batch * accumulated > MOST_ACCUMULATED:
+    accumulated = _accumulated(_lower(row, "grad_accum"), _lower(row, "precision"))
+    if batch and accumulated > 1 and batch * accumulated > MAX_ACCUMULATED:
         batch = max(1, batch // accumulated)  # the batch of a whole step stands in the column
     whole = batch * gpus * accumulated if batch and gpus else None
     step_ms, rate = number(row.get("ms_per_step")), number(row.get("images_or_samples_per_s"))
@@ -314,7 +306,7 @@ def _classic(row: Mapping[str, str | None], line: int) -> Run:
         source=_text(row, "source"),
         framework=_lower(row, "framework"),
         model=_lower(row, "model"),
-        seq=int(lengths[-1]) if lengths else None,
+        seq=count(row.get("seq_len")),
         gpu=_lower(row, "gpu"),
         gpus_per_node=count(row.get("gpus_per_node")),
         num_gpus=gpus,
@@ -323,6 +315,7 @@ def _classic(row: Mapping[str, str | None], line: int) -> Run:
         dp=gpus,
         micro_batch=batch,
         global_batch=whole,
-        notes=notes,
+        notes=_lower(row, "notes"),
+        settings=_text(row, "settings"),
         step_time_s=step_s,
     )

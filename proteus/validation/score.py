@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import proteus as pt
 from proteus.calibration import Constants
 from proteus.errors import ProteusError
-from proteus.result.result import Result
-from proteus.simulate import simulate
-from proteus.strategy import StrategyTree
 from proteus.validation.case import Case, case_of
 from proteus.validation.classic import as_clocked
 from proteus.validation.paleo import paleo_step_s
@@ -100,7 +98,7 @@ class Score:
         return self.step_time_low_s <= self.measured_step_time_s <= self.step_time_high_s
 
     def cost_s(self, step_time_s: float | None) -> float:
-        """GPU seconds of one sample: the inverse of what tables rank by, throughput by GPU."""
+        """GPU seconds of one sample: the inverse of what tables rank by, throughput per GPU."""
         return (step_time_s or 0.0) * (self.num_gpus or 1) / (self.global_batch or 1)
 
     @property
@@ -132,18 +130,14 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
         global_batch=run.global_batch,
         strategy=strategy_text(run),
     )
-    if run.outcome == "error":
-        return replace(measured, status=NO_MEASUREMENT, reason="the run failed for a reason other than memory")
-    if "unpacked" in run.notes and "+packed" not in run.notes and run.step_time_s is not None:
-        reason = "the rate leaves out the padding that the step computes"
+    reason = without_measurement(run)
+    if reason is not None:
         return replace(measured, status=NO_MEASUREMENT, reason=reason)
-    if run.kind == "classic" and run.step_time_s is None:
-        return replace(measured, status=NO_MEASUREMENT, reason="no time per step follows from what is stated")
     try:
         case = case_of(run)
         if options.analytic:
             return replace(measured, step_time_s=paleo_step_s(case.tree, case.cluster))
-        result = fastest_that_fits(case, options)
+        result = result_of(case, options)
     except ProteusError as error:
         return replace(measured, status=NOT_EXPRESSIBLE, reason=str(error).split("\n", 1)[0])
     return replace(
@@ -159,28 +153,34 @@ def score_run(run: Run, options: Options = PLAIN) -> Score:
     )
 
 
-def fastest_that_fits(case: Case, options: Options = PLAIN) -> Result:
-    """The result of a case's strategy, with the savings that cost least where it does not fit into memory.
+def without_measurement(run: Run) -> str | None:
+    """Why there is nothing to compare with; None where there is."""
+    if run.outcome == "error":
+        return "the run failed for a reason other than memory"
+    if run.rate_counts and run.step_time_s is not None:
+        return f"the rate counts {run.rate_counts} and not all that the step computes"
+    if run.kind == "classic" and run.step_time_s is None:
+        return "no time per step follows from what is stated"
+    return None
 
-    What saves more of the same is slower, so the first of each way is asked.
-    Where nothing fits, it is the last that was tried.
-    """
+
+def command_of(run: Run) -> tuple[str | None, str]:
+    """(command line that asks the same, why there is none)."""
+    reason = without_measurement(run)
+    if reason is not None:
+        return None, reason
+    try:
+        return case_of(run).command, ""
+    except ProteusError as error:
+        return None, str(error).split("\n", 1)[0]
+
+
+def result_of(case: Case, options: Options = PLAIN) -> pt.Result:
+    """The simulation of a case."""
     calibration = options.constants.calibration() if options.constants is not None else None
-
-    def result_of(tree: StrategyTree) -> Result:
-        return simulate(tree, case.cluster, sharing=options.sharing, overlap=options.overlap, calibration=calibration)
-
-    result = result_of(case.tree)
-    if result.fits:
-        return result
-    found = []
-    for way in case.savings:
-        for tree in way:
-            result = result_of(tree)
-            if result.fits:
-                found.append(result)
-                break
-    return min(found, key=lambda fitting: fitting.step_time_s, default=result)
+    return pt.simulate(
+        case.tree, case.cluster, sharing=options.sharing, overlap=options.overlap, calibration=calibration
+    )
 
 
 def strategy_text(run: Run) -> str:

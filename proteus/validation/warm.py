@@ -16,7 +16,7 @@ from dataclasses import replace
 from proteus.calibration import Constants, calibrate
 from proteus.validation.case import case_of
 from proteus.validation.runs import Run
-from proteus.validation.score import Options, Score, fastest_that_fits
+from proteus.validation.score import Options, Score, result_of
 from proteus.validation.validate import Tell, on_all_cores, score_all
 
 #: what is compared by its ratio: twice as much is a distance of 1
@@ -65,7 +65,7 @@ def teachers(runs: Sequence[Run], cold: Sequence[Score]) -> dict[tuple[str, str,
 
 
 def _most_central(runs: Sequence[Run], members: Sequence[int]) -> int:
-    return min(members, key=lambda number: sum(distance(runs[number], runs[other]) for other in members))
+    return min(members, key=lambda number: sum(distance(runs[number], runs[peer]) for peer in members))
 
 
 def group_of(run: Run) -> tuple[str, str, str]:
@@ -77,7 +77,7 @@ def learn(run: Run) -> Constants:
     """The constants that one run asks for."""
     assert run.step_time_s is not None
     case = case_of(run)
-    return calibrate(case.cluster, [(fastest_that_fits(case).tree, run.step_time_s)])
+    return calibrate(case.cluster, [(result_of(case).tree, run.step_time_s)])
 
 
 def warm_tasks(

@@ -50,14 +50,14 @@ def contract(out: Sequence[str], *terms: tuple[Tensor, Sequence[str]]) -> Tensor
 
 
 def linear(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
-    found = []
+    outputs = []
     for i, out in enumerate(op.outputs):
         y = contract(out.dims, (xs[0], op.inputs[0].dims), (xs[1 + i], op.inputs[1 + i].dims))
         bias = 1 + len(op.outputs) + i
         if bias < len(xs):
             y = y + aligned(xs[bias], op.inputs[bias].dims, out.dims)
-        found.append(y)
-    return tuple(found)
+        outputs.append(y)
+    return tuple(outputs)
 
 
 def matmul(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -229,8 +229,8 @@ def attention(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tens
     scores = scores / math.sqrt(width)
     rows, columns = torch.arange(at.length["seq"])[:, None] + first, torch.arange(at.length["kv_seq"])[None, :]
     if document := op.attrs.get("document"):
-        other = rows // document != columns // document
-        scores = scores.masked_fill(aligned(other, ("seq", "kv_seq"), scores_dims), -math.inf)
+        crosses_documents = rows // document != columns // document
+        scores = scores.masked_fill(aligned(crosses_documents, ("seq", "kv_seq"), scores_dims), -math.inf)
     if op.attrs.get("causal"):
         ahead = columns > rows
         scores = scores.masked_fill(aligned(ahead, ("seq", "kv_seq"), scores_dims), -math.inf)
@@ -357,8 +357,8 @@ def pick(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, .
     if not size:
         return (_nothing(op, at, [logits]),)
     held = (local >= 0) & (local < size)
-    found = logits.gather(-1, local.clamp(0, size - 1)[..., None])[..., 0]
-    return (torch.where(held, found, 0.0),)
+    picked = logits.gather(-1, local.clamp(0, size - 1)[..., None])[..., 0]
+    return (torch.where(held, picked, 0.0),)
 
 
 def _share(op: Op, at: Place) -> float:
@@ -449,5 +449,5 @@ def vjp(
     targets = [leaves[i] for i in wanted]
     if not pairs:
         return tuple(torch.zeros_like(x) for x in targets)
-    found = torch.autograd.grad([y for y, _ in pairs], targets, [g for _, g in pairs], allow_unused=True)
-    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(targets, found, strict=True))
+    gradients = torch.autograd.grad([y for y, _ in pairs], targets, [g for _, g in pairs], allow_unused=True)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(targets, gradients, strict=True))

@@ -121,7 +121,7 @@ class _Drop:
 
 
 def _linear(op: Op, xs: list[Tensor], drop: _Drop) -> tuple[Tensor, ...]:
-    n, found = len(op.outputs), []
+    n, outputs = len(op.outputs), []
     for i, out in enumerate(op.outputs):
         x_dims, w_dims = op.inputs[0].dims, op.inputs[1 + i].dims
         names = {dim: index for index, dim in enumerate(op.dims)}
@@ -132,8 +132,8 @@ def _linear(op: Op, xs: list[Tensor], drop: _Drop) -> tuple[Tensor, ...]:
             bias_dims = op.inputs[1 + n + i].dims
             shape = [op.dims[d].size if d in bias_dims else 1 for d in out.dims]
             y = y + xs[1 + n + i].permute([bias_dims.index(d) for d in out.dims if d in bias_dims]).reshape(shape)
-        found.append(y)
-    return tuple(found)
+        outputs.append(y)
+    return tuple(outputs)
 
 
 def _matmul(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:

@@ -92,3 +92,20 @@ def test_a_tree_is_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="UTF-8"):
         load_tree(parse("simulate", "--cluster", "dgx-a100", "--tree", str(path)))
+
+
+def test_a_model_by_its_sizes() -> None:
+    words = "layers=4,hidden=512,heads=8,vocab=1000,seq=128,experts.num=4,experts.topk=2,experts.ffn=256"
+    base = ("simulate", "--cluster", "8 x a100-80gb")
+    model = load_model(parse(*base, "--model", "llama", "--set", words))
+    assert (model.facts["layers"], model.facts["experts"], model.seq) == (4, 4, 128)
+    assert load_model(parse(*base, "--model", "gpt2", "--set", "layers=2")).num_blocks == 4
+    with pytest.raises(InputError, match="--seq 64 and seq=128 in --set; give one of them"):
+        load_model(parse(*base, "--model", "llama", "--set", words, "--seq", "64"))
+    with pytest.raises(InputError, match="--set is for models of the zoo"):
+        load_model(parse(*base, "--model", "mine/config.json", "--set", "layers=2"))
+
+
+def test_hosts_in_words() -> None:
+    cluster = load_cluster(parse("simulate", "--model", "gpt2", "--cluster", "2 x 4 x l40s, network_Gbps=12.5"))
+    assert (cluster.num_hosts, cluster.devices_per_host) == (2, 4)

@@ -124,5 +124,5 @@ def test_what_came_in_parts_is_gathered_before_it_is_used() -> None:
     )
     graph = compile_tree(tree, pt.clusters.load("dgx-a100"))
     alone = compile_tree(tree.parallelize(pp=2, tp=1, global_batch=3), pt.clusters.load("dgx-a100"))
-    first, other = graph.transfers[0].tasks[0], alone.transfers[0].tasks[0]
-    assert graph.tasks.latency_s[first] > alone.tasks.latency_s[other]
+    first, alone_first = graph.transfers[0].tasks[0], alone.transfers[0].tasks[0]
+    assert graph.tasks.latency_s[first] > alone.tasks.latency_s[alone_first]

@@ -23,15 +23,15 @@ def latents(draw: st.DrawFn) -> LatentAttention:
 
 @st.composite
 def mixtures(draw: st.DrawFn, layers: int) -> Experts:
-    num = draw(st.integers(1, 8))
+    num, dropless = draw(st.integers(1, 8)), draw(st.booleans())
     return Experts(
         num=num,
         topk=draw(st.integers(1, num)),
         ffn=draw(st.integers(1, 9)),
         shared_ffn=draw(st.integers(0, 9)),
         score_bias=draw(st.booleans()),
-        capacity_factor=draw(st.sampled_from([1.0, 1.25, 2.0])),
-        dropless=draw(st.booleans()),
+        capacity_factor=1.0 if dropless else draw(st.sampled_from([1.0, 1.25, 2.0])),
+        dropless=dropless,
         dense_layers=draw(st.integers(0, layers)),
     )
 

@@ -83,8 +83,8 @@ MPT: dict[str, Any] = json.loads((CONFIGS / "mpt-7b.json").read_text())
     ],
 )
 def test_what_the_graph_leaves_out_is_said(fields: dict[str, Any], sentence: str) -> None:
-    (said,) = from_hf(fields, seq=32).assumptions
-    assert sentence in said
+    (assumption,) = from_hf(fields, seq=32).assumptions
+    assert sentence in assumption
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_head_counts_of_mpt(attention: dict[str, Any], kv_heads: int) -> None:
 def test_a_config_in_the_zoo_says_all_it_has() -> None:
     """Every field of the collected configs is read, known to be without effect, or explained."""
     for path in sorted(CONFIGS.glob("*.json")):
-        assert not [said for said in from_hf(path).assumptions if "not understood" in said], path
+        assert not [assumption for assumption in from_hf(path).assumptions if "not understood" in assumption], path
 
 
 def test_a_name_of_ones_own() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import proteus as pt
 from proteus.errors import StrategyError
-from proteus.strategy.stages import balanced_edges, split_chain
+from proteus.strategy.stages import CUTS, balanced_edges, split_chain
 
 
 def test_equal_layers_when_they_divide() -> None:
@@ -55,3 +55,12 @@ def test_balanced_edges_are_the_best_of_all_cuts(cost: list[int], data: st.DataO
 def test_more_chunks_than_blocks_are_refused() -> None:
     with pytest.raises(StrategyError, match="7 pipeline chunks for 6 blocks"):
         split_chain(pt.models.load("tiny-llama"), 7)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(("layers", "chunks"), [(22, 8), (46, 16), (32, 3), (7, 7), (40, 4), (48, 8), (2, 2)])
+def test_every_layer_has_a_stage(cut: str, layers: int, chunks: int) -> None:
+    layer_counts = CUTS[cut](layers, chunks)
+    assert layer_counts is None or (
+        len(layer_counts) == chunks and sum(layer_counts) == layers and min(layer_counts) >= 0
+    )

@@ -126,3 +126,17 @@ def test_fill_without_devices_carries_experts_and_shards() -> None:
     assert tree.parallelize(dp="fill", ep=2, tp=2, etp=1).decided.value("dp") == 1
     with pytest.raises(StrategyError, match="ep=3 does not fit"):
         tree.parallelize(dp="fill", ep=3)
+
+
+def test_a_node_made_silent_and_told_again_stays_so() -> None:
+    plain = pt.StrategyTree(pt.models.load("tiny-llama")).parallelize(dp=2, tp=2, recompute="full")
+    edited = plain.unset("layers").set("layers", partition={"ffn": ()})
+    again = edited.change(dp=4).change(dp=2)
+    assert dict(edited.configs)["layers"].recompute is None
+    assert again == edited and again.edits == edited.edits
+    assert StrategyTree.from_yaml(edited.to_yaml()) == edited
+
+
+def test_1f1b_with_virtual_stages_is_told_to_be_interleaved() -> None:
+    tree = pt.StrategyTree(pt.models.load("tiny-llama")).parallelize(pp=2, schedule="1f1b", virtual_stages=2)
+    assert tree.notes == ("schedule=1f1b with virtual_stages=2 is the interleaved schedule",)

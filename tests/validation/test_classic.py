@@ -4,51 +4,52 @@ from __future__ import annotations
 
 import pytest
 
-from proteus.cluster import clusters
-from proteus.cluster.kinds import LinkKind
+from proteus.cluster import LinkKind
 from proteus.errors import StrategyError
 from proteus.frameworks import Framework
-from proteus.validation.case import case_of
-from proteus.validation.classic import as_clocked, classic_case
+from proteus.validation.case import Case, case_of
+from proteus.validation.classic import as_clocked
 from proteus.validation.runs import parse_runs
 
 
-def recipe(framework: str, precision: str, model: str = "resnet50", cluster: str = "dgx-a100") -> tuple[str, Framework]:
-    """The precision and the framework that a row gets."""
+def case(framework: str, precision: str, model: str = "resnet50", gpu: str = "A100") -> Case:
     header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision\n"
-    row = f"{model},{framework},A100,1,32,100,images/s,{precision}\n"
-    run = parse_runs((header + row).encode(), "t")[0]
-    tree = classic_case(run, clusters.load(cluster), [])
-    return tree.training.precision, tree.training.framework
+    row = f"{model},{framework},{gpu},1,32,100,images/s,{precision}\n"
+    return case_of(parse_runs((header + row).encode(), "t")[0])
+
+
+def ran(framework: str, precision: str, model: str = "resnet50") -> Framework:
+    """The framework as a row had it."""
+    return case(framework, precision, model).tree.training.framework
 
 
 def test_ampere_is_no_mixed_precision() -> None:
     text = '"FP32 (TF32 on Ampere+, inferred)"'
-    assert recipe("PyTorch", text)[0] == "tf32"
-    assert recipe("PyTorch", text, cluster="dgx-2")[0] == "fp32"
-    assert recipe("PyTorch", "AMP/FP16")[0] == "fp16"
+    assert case("PyTorch", text).plan.precision == "tf32"
+    assert case("PyTorch", text, gpu="V100").plan.precision == "fp32"
+    assert case("PyTorch", "AMP/FP16").plan.precision == "fp16"
     with pytest.raises(StrategyError, match="int8"):
-        recipe("PyTorch", "INT8")
+        case("PyTorch", "INT8")
 
 
 def test_images_lie_channels_last_where_the_scripts_say_so() -> None:
     last = {
-        name: recipe(name, precision)[1].channels_last
+        name: ran(name, precision).channels_last
         for name, precision in (("PyTorch", "AMP"), ("PyTorch (fork)", "AMP"), ("MxNet", "AMP"), ("TensorFlow", "AMP"))
     }
     assert last == {"PyTorch": True, "PyTorch (fork)": False, "MxNet": True, "TensorFlow": True}
-    assert not recipe("PyTorch", "TF32")[1].channels_last
-    assert not recipe("MxNet", "TF32")[1].channels_last
+    assert not ran("PyTorch", "TF32").channels_last
+    assert not ran("MxNet", "TF32").channels_last
 
 
 @pytest.mark.parametrize("framework", ["MxNet", "TensorFlow"])
 def test_graph_executors_fuse_norms_with_mixed_precision_alone(framework: str) -> None:
-    found = [recipe(framework, precision)[1] for precision in ("AMP", "TF32")]
+    found = [ran(framework, precision) for precision in ("AMP", "TF32")]
     assert [p.fused_norm_activation for p in found] == [True, False]
 
 
 def test_squad_has_a_fused_optimizer_with_mixed_precision_alone() -> None:
-    found = [recipe("PyTorch", precision, "bert_base_squad")[1] for precision in ("AMP", "TF32")]
+    found = [ran("PyTorch", precision, "bert_base_squad") for precision in ("AMP", "TF32")]
     assert [p.optimizer_kernels for p in found] == ["fused", "loop"]
 
 
@@ -59,13 +60,12 @@ def test_squad_has_a_fused_optimizer_with_mixed_precision_alone() -> None:
 def test_bert_reads_sequences_in_bins_and_predicts_what_is_masked(
     framework: str, stated: int, tokens: int, masked: int
 ) -> None:
-    header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,notes\n"
-    row = f"BERT pretrain,{framework},A100,1,32,100,sequences/s,AMP,seq_len={stated}\n"
-    run = parse_runs((header + row).encode(), "t")[0]
-    assumed: list[str] = []
-    model = classic_case(run, clusters.load("dgx-a100"), assumed).model
+    header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,seq_len\n"
+    row = f"BERT pretrain,{framework},A100,1,32,100,sequences/s,AMP,{stated}\n"
+    run_case = case_of(parse_runs((header + row).encode(), "t")[0])
+    model = run_case.tree.model
     assert (model.seq, model.blocks[-1].dims["masked"]) == (tokens, masked)
-    assert any("bins of 64" in line for line in assumed) is (tokens != stated)
+    assert any("bins of 64" in line for line in run_case.assumed) is (tokens != stated)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,21 @@ def test_a_rate_of_squad_is_not_that_of_its_steps(gpus: int, batch: int, rate: f
 
 
 def test_scripts_that_switch_peer_to_peer_off_go_through_host_memory() -> None:
-    header = "model,framework,gpu,n_gpus,gpus_per_node,link,batch_per_gpu,images_or_samples_per_s,unit,precision\n"
+    header = (
+        "model,framework,gpu,n_gpus,gpus_per_node,link,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
+    )
     kinds = {}
-    for framework in ("PyTorch", "PyTorch (DeepLearningExamples fork)"):
-        row = f"resnet50,{framework},H100 80GB SXM5,2,2,NVLink,64,100,images/s,AMP\n"
+    for settings in ("", "peer_to_peer=false"):
+        row = f"resnet50,PyTorch,H100 80GB SXM5,2,2,NVLink,64,100,images/s,AMP,{settings}\n"
         cluster = case_of(parse_runs((header + row).encode(), "t")[0]).cluster
-        kinds[framework] = {LinkKind(cluster.link_kind[i]) for i in cluster.routes([0], [1])[0] if i >= 0}
+        kinds[settings] = {LinkKind(cluster.link_kind[i]) for i in cluster.routes([0], [1])[0] if i >= 0}
     direct, through = kinds.values()
     assert direct == {LinkKind.NVSWITCH}
     assert LinkKind.HOST_MEMORY in through
+
+
+def test_settings_count_for_benchmarks_too() -> None:
+    header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
+    row = "resnet50,PyTorch,A100,1,32,100,images/s,AMP,channels_last=false; optimizer=adam\n"
+    run_case = case_of(parse_runs((header + row).encode(), "t")[0])
+    assert (run_case.tree.training.framework.channels_last, run_case.plan.optimizer) == (False, "adam")

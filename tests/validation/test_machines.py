@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from proteus.cluster.kinds import LinkKind
+import proteus as pt
+from proteus.cluster import LinkKind
 from proteus.errors import TopologyError
-from proteus.validation.machines import cluster_of, find_gpu
+from proteus.validation.machines import find_gpu, hosts_of, links_of
 from proteus.validation.runs import Run
+from proteus.validation.settings import Settings
 
 
 def run(**changes: object) -> Run:
@@ -24,6 +26,10 @@ def run(**changes: object) -> Run:
     )  # type: ignore[arg-type]
 
 
+def cluster_of(stated: Run, assumed: list[str]) -> pt.Cluster:
+    return pt.clusters.load(hosts_of(stated, Settings(), assumed))
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -35,8 +41,8 @@ def run(**changes: object) -> Run:
     ],
 )
 def test_gpus_are_found_in_free_text(text: str, name: str) -> None:
-    found = find_gpu(text)
-    assert found is not None and found.name == name
+    gpu = find_gpu(text)
+    assert gpu is not None and gpu.name == name
 
 
 def test_the_rate_of_a_run_is_shared_by_whole_nics() -> None:
@@ -50,7 +56,7 @@ def test_the_rate_of_a_run_is_shared_by_whole_nics() -> None:
 def test_what_is_not_said_is_told() -> None:
     assumed: list[str] = []
     cluster_of(run(), assumed)
-    assert assumed == ["network 200 Gb/s by GPU"]
+    assert assumed == ["network as usual for a100-80gb"]
     assumed.clear()
     cluster_of(run(gpu_Gbps=200.0), assumed)
     assert assumed == []
@@ -93,3 +99,17 @@ def test_an_unknown_gpu_is_named() -> None:
         cluster_of(run(gpu="warp-9"), [])
     with pytest.raises(TopologyError, match="not stated"):
         cluster_of(run(gpu=""), [])
+
+
+def test_hosts_are_said_in_words() -> None:
+    assert hosts_of(run(gpu_Gbps=12.5), Settings(), []) == "2 x 8 x a100-80gb, network_Gbps=12.5"
+    assert hosts_of(run(num_gpus=8), Settings(hosts={"peer_to_peer": "false"}), []) == (
+        "1 x 8 x a100-80gb, peer_to_peer=false"
+    )
+    assert hosts_of(run(gpu="h100", gpus_per_node=4, link="pcie5"), Settings(), []) == "4 x 4 x h100-sxm, links=none"
+
+
+def test_a_bridge_that_is_not_stated_is_not_there() -> None:
+    assert links_of("pcie (nvlink bridge not stated)") == "none"
+    with pytest.raises(TopologyError, match="'carrier pigeon' is not understood"):
+        links_of("carrier pigeon")

@@ -51,29 +51,27 @@ def test_packed_tables_and_files(tmp_path: Path) -> None:
 
 
 def test_benchmarks_are_told_by_their_columns() -> None:
-    text = "model,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,notes\n"
-    text += (
-        "BERT pretrain,V100,2,8,100,sequences/s,x; seq_len=128; grad_accum=4 and 2\nresnet50,V100,1,8,,,seq_len=61.5\n"
-    )
+    text = "model,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,seq_len,grad_accum\n"
+    text += "BERT pretrain,V100,2,8,100,sequences/s,128,4 and 2\nresnet50,V100,1,8,,,61.5,\n"
     first, second = parse_runs(text.encode(), "t")
     assert (first.kind, first.seq, first.global_batch) == ("classic", 128, 64)
     assert first.step_time_s == pytest.approx(0.64)
     assert (second.seq, second.step_time_s) == (None, None)
 
 
-def benchmark(batch: int, precision: str, notes: str) -> Run:
-    header = "model,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,notes\n"
-    return parse_runs(f"{header}BERT,V100,1,{batch},100,sequences/s,{precision},{notes}\n".encode(), "t")[0]
+def benchmark(batch: int, precision: str, accumulated: str) -> Run:
+    header = "model,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,grad_accum\n"
+    return parse_runs(f"{header}BERT,V100,1,{batch},100,sequences/s,{precision},{accumulated}\n".encode(), "t")[0]
 
 
 def test_of_two_accumulations_the_second_is_that_of_mixed_precision() -> None:
-    notes = "grad_accum=64 and 32"
-    assert benchmark(128, "TF32", notes).global_batch == benchmark(256, "AMP", notes).global_batch == 8192
-    assert benchmark(128, "FP32 (TF32 on Ampere+)", notes).global_batch == 8192
+    both = "64 and 32"
+    assert benchmark(128, "TF32", both).global_batch == benchmark(256, "AMP", both).global_batch == 8192
+    assert benchmark(128, "FP32 (TF32 on Ampere+)", both).global_batch == 8192
 
 
 def test_a_batch_too_large_to_be_accumulated_is_that_of_the_step() -> None:
-    run = benchmark(4096, "AMP", "grad_accum=128 and 64")
+    run = benchmark(4096, "AMP", "128 and 64")
     assert (run.micro_batch, run.global_batch) == (64, 4096)
     assert run.step_time_s == pytest.approx(40.96)
 
@@ -103,8 +101,8 @@ def test_shipped_rows_are_those_of_the_sources() -> None:
     assert all(shipped[name] == pytest.approx(float(time_s)) for name, time_s in times.items())
 
 
-def test_a_remark_that_adds_holds_what_the_row_above_has() -> None:
-    runs = parse_runs(
-        table({"notes": "baseline"}, {"notes": "+packed"}, {"notes": "+compile"}, {"notes": "+x", "table_id": "b"}), "t"
+def test_what_sources_state_stands_in_columns() -> None:
+    (run,) = parse_runs(
+        table({"settings": "compile=true", "etp": "2", "rate_counts": "Tokens", "assumed_fields": "vocab"}), "t"
     )
-    assert [run.notes for run in runs] == ["baseline", "baseline +packed", "baseline +packed +compile", "+x"]
+    assert (run.settings, run.expert_tp, run.rate_counts, run.table_assumed) == ("compile=true", 2, "tokens", "vocab")

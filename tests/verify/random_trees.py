@@ -29,7 +29,7 @@ MODELS = {
     "moe": ("tiny-moe", _SMALL | {"kv_heads": 2, "experts": {
         "num": 4, "topk": 2, "ffn": 6, "dropless": True, "shared_ffn": 5, "dense_layers": 1}}),
     "capacity": ("tiny-moe", _SMALL | {"kv_heads": 2, "experts": {
-        "num": 4, "topk": 2, "ffn": 6, "capacity_factor": 0.9}}),
+        "num": 4, "topk": 2, "ffn": 6, "dropless": False, "capacity_factor": 0.9}}),
     "cnn": ("tiny-cnn", {}),
     "dlrm": ("tiny-dlrm", {"tables": 5, "rows": 7, "embedding_dim": 6, "bottom": [4, 8, 6], "top": [6, 3]}),
 }  # fmt: skip
@@ -39,7 +39,7 @@ ADAPTED = {
     "lora-gpt": ("gpt", Lora(rank=2, targets=("attention.qkv.q", "attention.proj", "mlp"), dropout=0.2)),
 }
 _SHAPES = [(2,), (3,), (4,), (2, 2), (2, 3), (3, 2), (2, 2, 2), (4, 2), (5,), (6,), (8,)]
-_MOST_RANKS = 8
+_MAX_RANKS = 8
 
 
 @cache
@@ -52,8 +52,8 @@ def model(name: str) -> Model:
 
 
 @st.composite
-def meshes(draw: st.DrawFn, most: int) -> Mesh:
-    shape = draw(st.sampled_from([s for s in _SHAPES if _product(s) <= most]))
+def meshes(draw: st.DrawFn, maximum: int) -> Mesh:
+    shape = draw(st.sampled_from([s for s in _SHAPES if _product(s) <= maximum]))
     return Mesh(tuple(zip("xyz", shape)))
 
 
@@ -63,16 +63,16 @@ def trees(draw: st.DrawFn, name: str) -> StrategyTree:
     chosen = model(name)
     tree, batch_axes = draw(_pipelines(chosen))
     data = {"batch": batch_axes} if batch_axes or draw(st.booleans()) else {}
-    tree = tree.set("", partition=data, memory=draw(_memories(tree)), recompute=draw(st.sampled_from(RECOMPUTES)))
+    tree = tree.edit("", partition=data, memory=draw(_memories(tree)), recompute=draw(st.sampled_from(RECOMPUTES)))
     for _ in range(draw(st.integers(0, 5))):
         selector, ops = draw(_nodes(chosen))
         tree = draw(_configured(tree, selector, ops))
     for selector, _ in draw(st.lists(_nodes(chosen), max_size=2)):
-        tree = tree.set(selector, recompute=draw(st.sampled_from(RECOMPUTES)))
+        tree = tree.edit(selector, recompute=draw(st.sampled_from(RECOMPUTES)))
     if draw(st.integers(0, 2)) == 0:
-        tree = tree.set("", frozen=draw(st.booleans()))
+        tree = tree.edit("", frozen=draw(st.booleans()))
         for selector, _ in draw(st.lists(_nodes(chosen), min_size=1, max_size=3)):
-            tree = tree.set(selector, frozen=draw(st.booleans()))
+            tree = tree.edit(selector, frozen=draw(st.booleans()))
     return tree
 
 
@@ -85,9 +85,9 @@ def _pipelines(draw: st.DrawFn, chosen: Model) -> tuple[StrategyTree, tuple[str,
     if len(ranks) > chosen.num_blocks:
         schedule, pp, ranks = "1f1b", 1, (0,)
     edges = [0, *sorted(draw(_cuts(chosen.num_blocks, len(ranks) - 1))), chosen.num_blocks]
-    same = draw(meshes(_MOST_RANKS // pp))
+    same = draw(meshes(_MAX_RANKS // pp))
     differ = draw(st.booleans()) and not any(p.tied_to for b in chosen.blocks for p in b.parameters())
-    per_rank = [draw(meshes(_MOST_RANKS // pp)) if differ else same for _ in range(pp)]
+    per_rank = [draw(meshes(_MAX_RANKS // pp)) if differ else same for _ in range(pp)]
     first = [sum(mesh.size for mesh in per_rank[:rank]) for rank in range(pp)]
     stages = tuple(
         Stage(blocks=(a, b), rank=rank, mesh=per_rank[rank], first_device=first[rank])
@@ -167,7 +167,7 @@ def _configured(draw: st.DrawFn, tree: StrategyTree, selector: str, ops: list[Op
     if not partition:
         partition = {draw(st.sampled_from(dims)): ()}
     memory = draw(st.none() | _memories(tree))
-    return tree.set(selector, partition=partition, memory=memory)
+    return tree.edit(selector, partition=partition, memory=memory)
 
 
 def _product(shape: tuple[int, ...]) -> int:

@@ -151,7 +151,7 @@ def test_experts_divide_the_devices_anew(degrees: dict[str, int], zero: int, seq
 )
 def test_tokens_beyond_the_capacity_are_dropped(degrees: dict[str, int], factor: float) -> None:
     """Every rank drops the tokens of its own that an expert has no slot for, those with the smallest gates."""
-    experts = {"num": 4, "topk": 2, "ffn": 6, "capacity_factor": factor}
+    experts = {"num": 4, "topk": 2, "ffn": 6, "dropless": False, "capacity_factor": factor}
     model = pt.models.load("tiny-moe", layers=2, seq=8, experts=experts)
     tree = StrategyTree(model).parallelize(**degrees, global_batch=8)
     check(tree)
@@ -166,7 +166,7 @@ def test_another_group_of_tokens_drops_others() -> None:
     from proteus.verify.reference import undivided
     from proteus.verify.verification import compare, token_groups
 
-    model = pt.models.load("tiny-moe", layers=1, seq=8, experts={"num": 4, "topk": 2, "ffn": 6, "capacity_factor": 1.0})
+    model = pt.models.load("tiny-moe", layers=1, seq=8, experts={"num": 4, "topk": 2, "ffn": 6, "dropless": False})
     tree = StrategyTree(model).parallelize(dp=2, ep=2, global_batch=2)
     graph = compile_tree(tree, CLUSTER, fold=False)
     problem = make_problem(model, 2, 0)
@@ -200,7 +200,7 @@ def test_recomputation_that_stops_early(name: str, recompute: str) -> None:
 
 
 def test_updated_parameters_broadcast_by_every_rank() -> None:
-    tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=1, global_batch=8)
+    tree = StrategyTree(pt.models.load("tiny-llama", **SMALL)).parallelize(dp=4, zero=1, global_batch=8, pad_vocab=0)
     found = verify(tree.with_training(framework="megatron, broadcasts_updates=true"), CLUSTER)
     assert found.equal
     gathered, sent = verify(tree, CLUSTER).collectives["all_gather"], found.collectives["broadcast"]

@@ -71,7 +71,7 @@ def test_a_cluster_of_a_file_names_its_reader(root: Path, name: str, reader: str
 
 
 def test_a_saved_session_asks_for_what_is_not_built_in(tmp_path: Path) -> None:
-    model, cluster = pt.from_hf(GPT2), pt.clusters.load("dgx-a100").with_gpu("h100-sxm")
+    model, cluster = replace(pt.from_hf(GPT2), origin=None), pt.clusters.load("dgx-a100").with_gpu("h100-sxm")
     session = Session(pt.StrategyTree(model).parallelize(dp=2, tp=2, global_batch=4), cluster)
     path = tmp_path / "own.proteus.yaml"
     session.save(path)

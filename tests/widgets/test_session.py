@@ -317,3 +317,26 @@ def test_suggestions_are_what_the_simulator_shows(session: Session) -> None:
     before = session.result.samples_per_s
     assert session.change(**best.changes)
     assert session.result.samples_per_s == pytest.approx(before / (1 - best.gain))
+
+
+def test_the_band_of_what_nobody_decided_comes_after_the_picture(session: Session) -> None:
+    async def play() -> None:
+        session.request(tp=4)
+        while session.busy:
+            await asyncio.sleep(0.01)
+        bands.append(session.band)
+        session.request_band()
+        stale = session.outcome
+        session.request(tp=2)
+        while session.busy:
+            await asyncio.sleep(0.01)
+        assert session.outcome is not stale and session.band is None
+        session.request_band()
+        while session.band is None:
+            await asyncio.sleep(0.01)
+
+    bands: list[object] = []
+    asyncio.run(asyncio.wait_for(play(), 60))
+    assert bands == [None]
+    assert session.band == session.result.step_time_band
+    assert session.band.switches and not session.result.kernel_band.switches  # no framework is named

@@ -48,19 +48,27 @@ class Controls(anywidget.AnyWidget):
         self._draw()
         if self._later:
             self._later.cancel()
+        menus = [field for field in FIELDS if field.form == "menu"]
         try:
-            self._later = asyncio.get_running_loop().call_later(CALM_S, self._options)
+            loop = asyncio.get_running_loop()
         except RuntimeError:  # outside Jupyter nothing is urgent
-            self._options()
+            self._offers = {field.name: self._offer(field) for field in menus}
+            self._draw()
+        else:
+            self._later = loop.call_later(CALM_S, self._seek, loop, menus, {})
 
-    def _options(self) -> None:
-        """Find what every field may be changed to: all values are tried, which takes its time."""
-        self._offers = {
-            field.name: [_option(o.value, o.label, o.reason) for o in self._session.possible(field.name)]
-            for field in FIELDS
-            if field.form == "menu"
-        }
-        self._draw()
+    def _seek(self, loop: asyncio.AbstractEventLoop, menus: list[Field], offers: dict[str, Any]) -> None:
+        """Find what one field after another may be changed to; a change that comes between ends it."""
+        if menus:
+            offers[menus[0].name] = self._offer(menus[0])
+            self._later = loop.call_later(0, self._seek, loop, menus[1:], offers)
+        else:
+            self._offers = offers
+            self._draw()
+
+    def _offer(self, field: Field) -> list[dict[str, Any]]:
+        """The options of a menu: all values are tried, which takes its time."""
+        return [_option(option.value, option.label, option.reason) for option in self._session.possible(field.name)]
 
     def _draw(self) -> None:
         with self.hold_sync():

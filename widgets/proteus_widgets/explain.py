@@ -9,15 +9,16 @@ from proteus.units import format_seconds
 from proteus_widgets.facts import band_reasons
 
 if TYPE_CHECKING:
+    from proteus.result.band import Band
     from proteus.result.levers import Lever
     from proteus.result.result import Result
 
-MOST_NODES = 6
+MAX_NODES = 6
 #: levers that gain less than this share of the step are noise
-LEAST_LEVER = 0.001
+MIN_LEVER = 0.001
 
 
-def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
+def why(result: Result, levers: Sequence[Lever] = (), band: Band | None = None) -> dict[str, Any]:
     """Ladder, exposed communication by node and levers, for the browser."""
     explained = result.explain()
     ids = {row.path: row.id for row in result.tree.rows()}
@@ -30,10 +31,10 @@ def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
         )
     return {
         "ladder": steps,
-        "band": band_reasons(result),
+        "band": band_reasons(result, band),
         "exposed": [
             {"label": path, "seconds": seconds, "node": ids.get(path, -1)}
-            for path, seconds in explained.exposed_by_node[:MOST_NODES]
+            for path, seconds in explained.exposed_by_node[:MAX_NODES]
         ],
         "levers": [
             {
@@ -41,6 +42,6 @@ def why(result: Result, levers: Sequence[Lever] = ()) -> dict[str, Any]:
                 "gain": f"−{format_seconds(lever.gain_s)}  ({lever.gain_s / result.step_time_s:.1%})",
             }
             for lever in levers
-            if lever.gain_s > LEAST_LEVER * result.step_time_s
+            if lever.gain_s > MIN_LEVER * result.step_time_s
         ],
     }

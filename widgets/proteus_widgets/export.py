@@ -106,15 +106,15 @@ def _state(result: Result) -> dict[str, Any]:
         "pattern_link": buffer(spans.pattern_link, "i4"),
     }
     views = {"timeline": _traits(timeline), "topology": _traits(topology), "tree": _traits(tree)}
-    views["why"] = {"why": {**why(result), "changes": [], "advice": False}}
+    views["why"] = {"why": {**why(result, band=result.step_time_band), "changes": [], "advice": False}}
     return {"views": views, "extra": extra}
 
 
 def _traits(widget: anywidget.AnyWidget) -> dict[str, Any]:
     """The synced traits that our own class declares (those of its bases are about Jupyter)."""
     common = set(anywidget.AnyWidget.class_trait_names())
-    own = [name for name in widget.trait_names(sync=True) if name not in common and not name.startswith("_")]
-    return {name: getattr(widget, name) for name in own}
+    trait_names = [name for name in widget.trait_names(sync=True) if name not in common and not name.startswith("_")]
+    return {name: getattr(widget, name) for name in trait_names}
 
 
 def _packed(value: Any, blob: bytearray) -> Any:

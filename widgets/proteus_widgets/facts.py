@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from proteus.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
+    from proteus.result.band import Band
     from proteus.result.result import Result
 
 SECONDS_PER_HOUR = 3600.0
@@ -35,7 +36,7 @@ def percent(value: float) -> str:
 def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
     """Headline metrics of `result`, the cost only where a price [$/GPU-hour] is set."""
     tokens = result.model.seq > 1
-    found = [
+    rows = [
         Metric(label="Step time", read=lambda r: r.step_time_s, show=format_seconds, more_is_better=False),
         Metric(label="Tokens / s", read=lambda r: r.samples_per_s * r.model.seq, show=format_count, more_is_better=True)
         if tokens
@@ -59,7 +60,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
         ),
     ]
     if price_per_hour > 0 and tokens:
-        found.append(
+        rows.append(
             Metric(
                 label="$ / M tokens",
                 read=lambda r: cost_per_token(r, price_per_hour) * 1e6,
@@ -67,7 +68,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
                 more_is_better=False,
             )
         )
-    return found
+    return rows
 
 
 def cost_per_token(result: Result, price_per_hour: float) -> float:
@@ -89,9 +90,16 @@ def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool 
     return f"{relative:+.1%}", good
 
 
-def band_reasons(result: Result) -> str:
-    """Where the measured step time would lie, and why it is not surer, in words."""
-    band = result.step_time_band
+def band_reasons(result: Result, band: Band | None = None) -> str:
+    """Where the measured step time would lie, and why it is not surer, in words.
+
+    Parameters
+    ----------
+    band
+        None while what nobody decided is still being tried both ways.
+    """
+    if band is None:
+        return f"{result.kernel_band}; unsure of: {result.kernel_band.reasons}; what nobody decided is being tried"
     return f"{band}; unsure of: {band.reasons}"
 
 

@@ -40,7 +40,8 @@ class Headline(anywidget.AnyWidget):
             words, good = change(metric, now, metric.read(session.before) if session.before else None)
             note, tip = "", metric.tip
             if metric.label == "Step time":
-                note, tip = session.result.step_time_band.ends, band_reasons(session.result)
+                band = session.band or session.result.kernel_band
+                note, tip = band.ends, band_reasons(session.result, session.band)
             if metric.label == "Peak memory":
                 words = " · ".join(filter(None, [memory_verdict(session.result), words]))
                 good = good if session.result.fits else False

@@ -77,9 +77,9 @@ def cluster_source(cluster: Cluster) -> str:
     survey = cluster.survey
     if survey is None:
         return f"cluster = ...  # {_word(cluster.name)} is a cluster of your own: build it here"
-    told = {seen.model for seen in survey.gpus}
+    models = {seen.model for seen in survey.gpus}
     known = _gpu(cluster)
-    gpu = "" if told == set(cluster.gpu_kinds) else f", gpu={known!r}" if known else ", gpu=..."
+    gpu = "" if models == set(cluster.gpu_kinds) else f", gpu={known!r}" if known else ", gpu=..."
     reader = READERS.get(survey.kind, "load_file")
     changed = " and change it as you did" if cluster.faults else ""
     return (

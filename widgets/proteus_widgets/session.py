@@ -33,11 +33,14 @@ from proteus_widgets.selection import NOTHING, Lit, Selection, light
 from proteus_widgets.suggest import Suggestion, suggest
 
 if TYPE_CHECKING:
+    from proteus.result.band import Band
     from proteus.result.levers import Lever
     from proteus.result.result import Result
 
 #: steps that undo goes back
 HISTORY = 200
+#: what takes several simulations waits until nothing was changed for so long [s]
+CALM_S = 0.3
 #: how often a simulation that runs is looked at [s]
 TICK_S = 0.1
 
@@ -79,6 +82,7 @@ class Session(t.HasTraits):
     before = t.Any(help="the result before the last change, or None")
     levers = t.Tuple(help="what better machines would gain; found with the suggestions")
     suggestions = t.Tuple(help="faster neighbours of the strategy; see request_suggestions")
+    band = t.Any(help="the band of the step time with what nobody decided; None until request_band() found it")
     selection = t.Instance(Selection, allow_none=True)
     lit = t.Instance(Lit)
     error = t.Unicode("")
@@ -92,9 +96,9 @@ class Session(t.HasTraits):
         *,
         simulate: Callable[..., Result] | None = None,
     ) -> None:
-        for what, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
+        for argument, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
             if not isinstance(value, kind):
-                raise InputError(f"{what}={value!r}; a session takes a {kind.__name__}")
+                raise InputError(f"{argument}={value!r}; a session takes a {kind.__name__}")
         super().__init__(lit=NOTHING)
         self._simulate = simulate or pt.simulate
         self._history = _History()
@@ -354,7 +358,32 @@ class Session(t.HasTraits):
             self.lit = NOTHING
             self.before = self.outcome.result if self.outcome else None
             self.suggestions = self.levers = ()
+            self.band = None
             self.outcome = outcome
+
+    # -- how sure it is
+
+    def request_band(self) -> None:
+        """Try what nobody decided both ways, in the background once nothing was changed for a moment.
+
+        It takes several simulations; the picture of a change does not wait for them.
+        """
+        outcome = self._last
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.band = outcome.result.step_time_band
+            return
+
+        def work() -> None:
+            if outcome is self.outcome:
+                loop.call_soon_threadsafe(deliver, outcome.result.step_time_band)
+
+        def deliver(band: Band) -> None:
+            if outcome is self.outcome:
+                self.band = band
+
+        loop.call_later(CALM_S, self._submit, "band", work)
 
     # -- advice
 
@@ -379,15 +408,15 @@ class Session(t.HasTraits):
         def work() -> None:
             try:
                 levers = outcome.result.explain(sensitivities=True, progress=progress).levers
-                found = suggest(outcome, lambda moment: self._run(moment, progress))
+                suggestions = suggest(outcome, lambda moment: self._run(moment, progress))
             except Stopped:
                 return
-            loop.call_soon_threadsafe(deliver, levers, found)
+            loop.call_soon_threadsafe(deliver, levers, suggestions)
 
-        def deliver(levers: tuple[Lever, ...], found: tuple[Suggestion, ...]) -> None:
+        def deliver(levers: tuple[Lever, ...], suggestions: tuple[Suggestion, ...]) -> None:
             if generation == self._generation:
                 with self.hold_trait_notifications():
-                    self.levers, self.suggestions = levers, found
+                    self.levers, self.suggestions = levers, suggestions
 
         self._submit("advice", work)
 

@@ -39,10 +39,10 @@ class Why(anywidget.AnyWidget):
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:  # outside Jupyter nobody looks; Session.suggest() is there for scripts
-            self._draw()
+            self.draw()
             return
         self.searching = True
-        self._draw()
+        self.draw()
         self._seek()
 
     def _seek(self) -> None:
@@ -59,14 +59,19 @@ class Why(anywidget.AnyWidget):
     def _found(self, change: Any) -> None:
         if self.searching and self._session.outcome is not None:
             self.searching = False
-            self._draw()
+            self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Show what is known now."""
         changes = [
             {"label": s.label, "gain": f"{s.gain:.1%} faster" if s.gain > 0 else "fits"}
             for s in self._session.suggestions
         ]
-        self.why = {**why(self._session.result, self._session.levers), "changes": changes, "searching": self.searching}
+        self.why = {
+            **why(self._session.result, self._session.levers, self._session.band),
+            "changes": changes,
+            "searching": self.searching,
+        }
 
     def _receive(self, _widget: Any, message: dict[str, Any], _buffers: list[memoryview]) -> None:
         match message:

@@ -95,6 +95,7 @@ class Workbench(w.VBox):
         session.observe(self._said, ["error", "busy"])
         session.observe(lambda _: self.headline.state(), "progress")
         session.observe(self._pinned, "pinned")
+        session.observe(self._band, "band")
         self.tabs.observe(lambda _: self._tab(), "selected_index")
         self._outcome()
 
@@ -120,6 +121,13 @@ class Workbench(w.VBox):
         self._lit()
         self.controls.show()
         self._tab()
+        session.request_band()
+
+    def _band(self, change: Any) -> None:
+        if change.new is not None:
+            self.headline.show()
+            if self.tabs.seen is self.why:
+                self.why.draw()
 
     def _lit(self, _change: Any = None) -> None:
         session, lit = self.session, self.session.lit
