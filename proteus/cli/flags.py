@@ -99,8 +99,8 @@ def add_model_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *
         "--model",
         required=needed,
         metavar="NAME|config.json|MODULE:FUNCTION",
-        help="a model of the zoo, an architecture such as llama with its sizes in --set, a Hugging Face config, or your "
-        "own function that makes a PyTorch module (it is run)",
+        help="a model of the zoo, an architecture such as llama with its sizes in --set, a Hugging Face config, or "
+        "your own function that makes a PyTorch module (it is run)",
     )
     parser.add_argument(
         "--set",
