@@ -25,6 +25,8 @@ def load_model(options: argparse.Namespace) -> Model:
     if options.model is None:
         raise InputError("--model is missing: a built-in model, a Hugging Face config.json, or package.module:function")
     if is_function_name(options.model):
+        if options.dims:
+            raise InputError(f"--set is for models of the zoo; {options.model} makes its model itself")
         model = _load_named(options.model)
         return model if options.seq is None else model.with_seq(options.seq)
     if names_a_file(options.model):
