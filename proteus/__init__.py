@@ -15,6 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proteus import launch
 from proteus.arguments import A, FilePath, takes
 from proteus.calibration import calibrated
 from proteus.cluster import Cluster, clusters
@@ -101,6 +102,7 @@ __all__ = [
     "clusters",
     "from_hf",
     "lab",
+    "launch",
     "models",
     "search",
     "simulate",

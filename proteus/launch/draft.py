@@ -23,6 +23,10 @@ _DIMS = {
 }
 
 
+def _multiple(of: int) -> str:
+    return f"; {of} of them hold one copy of the model" if of > 1 else ""
+
+
 @dataclass(slots=True, kw_only=True)
 class Draft:
     """Gathered words.
@@ -128,7 +132,7 @@ class Draft:
                 raise InputError(f"{self.keys.source}: {product} does not divide the world size {world_size}")
             world = world_size
         if world is None:
-            self.need("world_size", f"the file does not say how many ranks there are; a multiple of {others} is needed")
+            self.need("world_size", f"the file does not say how many ranks there are{_multiple(others)}")
             self.say(dp=FILL)
         elif world % others:
             self.need("world_size", f"the file says {world} ranks and {product} divides only multiples of {others}")
@@ -168,6 +172,7 @@ class Draft:
             return  # asked for by whoever knows its key
         elif isinstance(dp, int):
             self.say(global_batch=micro * count * dp)
+            self.needs = [need for need in self.needs if need.name != "global_batch"]
         # with dp open the world size is asked for already, and gives the batch
 
     def _pipeline(self) -> None:

@@ -52,6 +52,6 @@ def read(document: Document, world_size: int | None) -> Launch:
     keys.ignore([*IRRELEVANT, "id2label.*", "label2id.*"])
     if dtype is not None:
         draft.assume(f"torch_dtype={dtype} says how the weights are stored, not how they are trained")
-    draft.need("framework", "a model's config says no plan; give the framework, the degrees and the batch")
+    draft.need("plan", "a model's config says no plan; give the framework, the degrees and the batch")
     draft.per_rank_batch = True
     return draft.finish(world_size)

@@ -127,6 +127,11 @@ class Launch:
             needs=tuple(needs.values()),
         )
 
+    def without_needs(self, settings: Mapping[str, Any]) -> Launch:
+        """The same without the needs that these fields of a plan answer."""
+        met = {*settings, *(("plan",) if settings else ())}
+        return replace(self, needs=tuple(need for need in self.needs if need.name not in met))
+
     def check(self) -> None:
         """Raise one message with all that is still needed.
 

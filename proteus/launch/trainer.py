@@ -88,7 +88,8 @@ _IGNORED = [
 ]
 _MARKS = frozenset(
     {"gradient_accumulation_steps", "learning_rate", "num_train_epochs", "num_epochs", "gradient_checkpointing",
-     "optim", "optimizer", "output_dir", "bf16", "fp16", "deepspeed", "fsdp", "warmup_ratio", "finetuning_type", "sequence_len"}
+     "optim", "optimizer", "output_dir", "bf16", "fp16", "deepspeed", "fsdp", "warmup_ratio", "finetuning_type",
+     "sequence_len"}
 )  # fmt: skip
 
 

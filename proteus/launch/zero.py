@@ -17,7 +17,8 @@ IGNORED = (
     "flops_profiler.*", "tensorboard.*", "wandb.*", "csv_monitor.*", "comms_logger.*", "monitor_config.*",
     "fp16.loss_scale", "fp16.loss_scale_window", "fp16.initial_scale_power", "fp16.hysteresis", "fp16.min_loss_scale",
     "fp16.auto_cast", "fp16.fp16", "fp16.consecutive_hysteresis", "zero_optimization.contiguous_gradients",
-    "zero_optimization.allgather_partitions", "zero_optimization.reduce_scatter", "zero_optimization.round_robin_gradients",
+    "zero_optimization.allgather_partitions", "zero_optimization.reduce_scatter",
+    "zero_optimization.round_robin_gradients",
     "zero_optimization.stage3_gather_16bit_weights_on_model_save",
     "zero_optimization.stage3_gather_fp16_weights_on_model_save", "zero_optimization.ignore_unused_parameters",
     "zero_optimization.offload_optimizer.pin_memory", "zero_optimization.offload_param.pin_memory",
@@ -146,5 +147,5 @@ def batch(draft: Draft) -> None:
 _FIELDS = {
     "train_batch_size": "global_batch",
     "train_micro_batch_size_per_gpu": "micro_batch",
-    "gradient_accumulation_steps": "accumulation",
+    "gradient_accumulation_steps": "global_batch",
 }
