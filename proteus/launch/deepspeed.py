@@ -28,8 +28,11 @@ def read(document: Document, world_size: int | None) -> Launch:
     keys = Keys(document.entries, document.source)
     draft = Draft(framework="deepspeed", keys=keys)
     if not zero.precision(draft) and all(need.name != "precision" for need in draft.needs):
-        draft.say(precision="fp32")
-        draft.assume("precision=fp32: neither bf16 nor fp16 is enabled")
+        if any(entry.value == zero.AUTO for entry in document.entries):
+            draft.need("precision", 'the file leaves values to a launcher ("auto"), which says bf16 or fp16 as well')
+        else:
+            draft.say(precision="fp32")
+            draft.assume("precision=fp32: neither bf16 nor fp16 is enabled")
     zero.stage(draft)
     zero.batch(draft)
     zero.optimizer(draft, "optimizer.type")
