@@ -76,7 +76,8 @@ def read(document: Document, world_size: int | None) -> Launch:
         draft.say(compile=True)
     if "micro_batch" not in draft.plan:
         draft.need("micro_batch", "accelerate's file says how processes run; the training script says the batch")
-    _ = draft.accumulation is None and draft.need("global_batch", "the training script says the batch")
+    if draft.accumulation is None:
+        draft.need("global_batch", "the training script says the batch")
     keys.ignore(_IGNORED)
     return draft.finish(world_size)
 

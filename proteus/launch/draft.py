@@ -124,23 +124,23 @@ class Draft:
                 )
             self.say(dp=self.dp)
             return Hints(world_size=world, gpus_per_node=self.gpus_per_node, nodes=self.nodes, is_fixed=True)
-        world = self.world_size
-        if world is None and self.nodes is not None and self.gpus_per_node is not None:
-            world = self.nodes * self.gpus_per_node
+        ranks = self.world_size
+        if ranks is None and self.nodes is not None and self.gpus_per_node is not None:
+            ranks = self.nodes * self.gpus_per_node
         if world_size is not None:
             if world_size % others:
                 raise InputError(f"{self.keys.source}: {product} does not divide the world size {world_size}")
-            world = world_size
-        if world is None:
+            ranks = world_size
+        if ranks is None:
             self.need("world_size", f"the file does not say how many ranks there are{_multiple(others)}")
             self.say(dp=FILL)
-        elif world % others:
-            self.need("world_size", f"the file says {world} ranks and {product} divides only multiples of {others}")
+        elif ranks % others:
+            self.need("world_size", f"the file says {ranks} ranks and {product} divides only multiples of {others}")
             self.say(dp=FILL)
-            world = None
+            ranks = None
         else:
-            self.say(dp=world // others)
-        return Hints(world_size=world, gpus_per_node=self.gpus_per_node, nodes=self.nodes)
+            self.say(dp=ranks // others)
+        return Hints(world_size=ranks, gpus_per_node=self.gpus_per_node, nodes=self.nodes)
 
     def _shard(self) -> None:
         """Ranks over which ZeRO shards, where the file says how many copies there are."""
@@ -149,7 +149,8 @@ class Draft:
             return
         if not isinstance(dp, int):
             self.assume(
-                f"ZeRO shards over all data-parallel ranks until the world size is known, not in {self.optimizer_copies} copies"
+                f"ZeRO shards over all data-parallel ranks, not in {self.optimizer_copies} copies, until the world "
+                "size is known"
             )
         elif dp % self.optimizer_copies:
             self.need("shard", f"dp={dp} is no multiple of {self.optimizer_copies} copies of the optimizer state")

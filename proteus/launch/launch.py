@@ -170,7 +170,7 @@ class Launch:
     def __repr__(self) -> str:
         return (
             f"Launch({self.source}: {self.framework}, model={self.model.name if self.model else None}, {self.plan}, "
-            f"{len(self.not_understood)} keys not used, needs {', '.join(need.name for need in self.needs) or 'nothing'})"
+            f"{len(self.not_understood)} keys not used, needs {', '.join(n.name for n in self.needs) or 'nothing'})"
         )
 
 

@@ -358,7 +358,7 @@ def _dense_layers(keys: Keys) -> int:
 
 
 def _latent(draft: Draft) -> None:
-    """Multi-head latent attention; defaults of megatron/core/transformer/transformer_config.py, MLATransformerConfig."""
+    """Multi-head latent attention, by the defaults of transformer_config.py, MLATransformerConfig."""
     keys = draft.keys
     draft.dims["latent"] = {
         "q_rank": keys.whole("q_lora_rank"),
@@ -516,7 +516,8 @@ def _recompute(draft: Draft) -> None:
                 draft.say(recompute_layers=number)
         elif method == "uniform" and number is not None and number > 1:
             draft.assume(
-                f"recomputation in groups of {number} layers: every layer keeps its input, where Megatron keeps that of "
+                f"recomputation in groups of {number} layers: every layer keeps its input, where Megatron keeps "
+                "that of "
                 "each group"
             )
         return

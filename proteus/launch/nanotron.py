@@ -14,7 +14,8 @@ from proteus.launch.launch import Launch
 _IGNORED = (
     "checkpoints.*", "data_stages", "general.*", "lighteval.*", "logging.*", "profiler.*", "s3_upload.*", "tokenizer.*",
     "metrics_logging.*", "optimizer.learning_rate_scheduler.*", "optimizer.optimizer_factory.*",
-    "optimizer.clip_grad", "optimizer.weight_decay", "optimizer.adam_beta1", "optimizer.adam_beta2", "optimizer.adam_eps",
+    "optimizer.clip_grad", "optimizer.weight_decay", "optimizer.adam_beta1", "optimizer.adam_beta2",
+    "optimizer.adam_eps",
     "model.ddp_bucket_cap_mb", "model.init_method.*", "tokens.train_steps", "tokens.val_check_interval",
     "tokens.limit_val_batches", "tokens.limit_test_batches", "model.model_config.bos_token_id",
     "model.model_config.eos_token_id", "model.model_config.pad_token_id", "model.model_config.initializer_range",

@@ -25,12 +25,14 @@ _FLAT = (
 )  # fmt: skip
 _RENAMED = {
     "precision": "trainer_precision", "trainer.precision": "trainer_precision", "sequence_length": "seq_length",
-    "transformer_engine": "uses_transformer_engine", "share_embeddings_and_output_weights": "share_embeddings_and_output_weights",
+    "transformer_engine": "uses_transformer_engine",
+    "share_embeddings_and_output_weights": "share_embeddings_and_output_weights",
     "tp_comm_overlap": "tp_comm_overlap", "gated_linear_unit": "gated_linear_unit", "bias": "bias",
 }  # fmt: skip
 _IGNORED = (
     "exp_manager.*", "run.*", "hydra.*", "model.data.*", "model.tokenizer.*", "trainer.max_steps", "trainer.max_epochs",
-    "trainer.log_every_n_steps", "trainer.val_check_interval", "trainer.limit_val_batches", "trainer.limit_test_batches",
+    "trainer.log_every_n_steps", "trainer.val_check_interval", "trainer.limit_val_batches",
+    "trainer.limit_test_batches",
     "trainer.enable_checkpointing", "trainer.logger", "trainer.accelerator", "trainer.gradient_clip_val",
     "trainer.benchmark", "trainer.use_distributed_sampler", "trainer.max_time", "trainer.enable_model_summary",
     "trainer.accumulate_grad_batches", "trainer.enable_progress_bar", "trainer.strategy", "name", "restore_from_path",

@@ -15,7 +15,8 @@ from proteus.launch.launch import Launch
 
 _MARKS = frozenset(
     {"pipe_parallel_size", "model_parallel_size", "pos_emb", "no_weight_tying", "gpt_j_residual",
-     "output_layer_parallelism", "checkpoint_activations", "rotary_pct", "attention_config", "make_vocab_size_divisible_by"}
+     "output_layer_parallelism", "checkpoint_activations", "rotary_pct", "attention_config",
+     "make_vocab_size_divisible_by"}
 )  # fmt: skip
 _IGNORED = [
     "init_method",

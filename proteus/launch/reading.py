@@ -30,8 +30,8 @@ READERS: tuple[ModuleType, ...] = (
 )  # fmt: skip
 _KNOWN = (
     "Megatron-LM arguments, scripts and YAML, GPT-NeoX YAML, Hugging Face config.json, DeepSpeed JSON, "
-    "accelerate YAML, Nanotron YAML, torchtitan TOML, NeMo and Megatron-Bridge YAML, TrainingArguments, torchtune, LLaMA-Factory, "
-    "Axolotl, ms-swift and Primus YAML"
+    "accelerate YAML, Nanotron YAML, torchtitan TOML, NeMo and Megatron-Bridge YAML, TrainingArguments, torchtune, "
+    "LLaMA-Factory, Axolotl, ms-swift and Primus YAML"
 )
 
 

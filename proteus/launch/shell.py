@@ -141,12 +141,12 @@ def _words(text: str, source: str, *, closes_at_line_end: bool = False) -> Itera
             line += text.count("\n", at, end)
             at = end + (text[end] == char)
         elif char == "$" and at + 1 < size and text[at + 1] in "({":
-            end = _closing(text, at + 1)
-            if end is None:
+            close = _closing(text, at + 1)
+            if close is None:
                 raise InputError(f"{source}, line {line}: {text[at : at + 12]!r} is never closed")
-            pieces.append((text[at : end + 1], True, True))
-            line += text.count("\n", at, end)
-            at = end + 1
+            pieces.append((text[at : close + 1], True, True))
+            line += text.count("\n", at, close)
+            at = close + 1
         elif char == "#" and not pieces:
             at = text.find("\n", at)
             at = size if at < 0 else at

@@ -20,7 +20,8 @@ EXPECTED: dict[str, tuple[int | None, str, dict[str, Any], set[str]]] = {
         {
             "dp": 4, "tp": 2, "pp": 2, "virtual_stages": 4, "micro_batch": 1, "global_batch": 128, "zero": 1,
             "sequence_parallel": True, "recompute": "full", "recompute_layers": 2, "overlap_gradients": True,
-            "overlap_parameters": True, "precision": "bf16", "seq": 8192, "framework": "megatron-core, fused_rope=false",
+            "overlap_parameters": True, "precision": "bf16", "seq": 8192,
+            "framework": "megatron-core, fused_rope=false",
         },
         set(),
     ),
@@ -35,7 +36,8 @@ EXPECTED: dict[str, tuple[int | None, str, dict[str, Any], set[str]]] = {
         16,
         "torchtitan",
         {"dp": 8, "tp": 2, "zero": 3, "shard": 4, "recompute": "op", "precision": "fp8-rowwise", "compile": True,
-         "overlap_tensor": "forward", "sequence_parallel": True, "global_batch": 16, "micro_batch": 2, "optimizer": "adamw"},
+         "overlap_tensor": "forward", "sequence_parallel": True, "global_batch": 16, "micro_batch": 2,
+          "optimizer": "adamw"},
         set(),
     ),
     "nemo.yaml": (
@@ -49,26 +51,30 @@ EXPECTED: dict[str, tuple[int | None, str, dict[str, Any], set[str]]] = {
     "accelerate_fsdp2.yaml": (
         None,
         "fsdp2",
-        {"dp": 16, "zero": 2, "precision": "fp32", "recompute": "full", "offload": ("parameter", "gradient", "optimizer")},
+        {"dp": 16, "zero": 2, "precision": "fp32", "recompute": "full", "offload": ("parameter", "gradient",
+         "optimizer")},
         {"micro_batch", "global_batch", "model"},
     ),
     "trainer.yaml": (
         8,
         "deepspeed",
-        {"dp": 8, "zero": 3, "lora": 16, "micro_batch": 2, "global_batch": 128, "recompute": "full", "precision": "bf16",
+        {"dp": 8, "zero": 3, "lora": 16, "micro_batch": 2, "global_batch": 128, "recompute": "full",
+         "precision": "bf16",
          "attention": "flash2", "seq": 2048},
         set(),
     ),
     "torchtune.yaml": (
         4,
         "torchtune",
-        {"dp": 4, "zero": 3, "micro_batch": 2, "global_batch": 32, "recompute": "full", "precision": "bf16", "seq": 4096},
+        {"dp": 4, "zero": 3, "micro_batch": 2, "global_batch": 32, "recompute": "full", "precision": "bf16",
+         "seq": 4096},
         set(),
     ),
     "primus.yaml": (
         8,
         "primus",
-        {"dp": 8, "tp": 1, "zero": 1, "micro_batch": 2, "global_batch": 128, "overlap_gradients": True, "precision": "bf16"},
+        {"dp": 8, "tp": 1, "zero": 1, "micro_batch": 2, "global_batch": 128, "overlap_gradients": True,
+         "precision": "bf16"},
         set(),
     ),
     "deepspeed.json": (
@@ -81,7 +87,8 @@ EXPECTED: dict[str, tuple[int | None, str, dict[str, Any], set[str]]] = {
     "neox.yml": (
         4,
         "gpt-neox",
-        {"dp": 2, "tp": 2, "pp": 1, "zero": 1, "micro_batch": 4, "global_batch": 16, "recompute": "full", "precision": "fp16"},
+        {"dp": 2, "tp": 2, "pp": 1, "zero": 1, "micro_batch": 4, "global_batch": 16, "recompute": "full",
+         "precision": "fp16"},
         set(),
     ),
     "nanotron.yaml": (
