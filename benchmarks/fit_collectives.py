@@ -54,7 +54,7 @@ SMALL_WEIGHT = 0.4
 ROUNDS = 2
 #: relative spread that the starting values are trusted to; less for those that few rows tell apart
 PRIOR_SIGMA = {"hop": 0.4, "own": 0.3}
-USUAL_PRIOR_SIGMA = 0.8
+DEFAULT_PRIOR_SIGMA = 0.8
 #: strength of the starting values: one row of the table that is off by this weighs as much as one sigma
 PRIOR_WEIGHT = 0.15
 #: fewer held-out rows than this do not tell the spread of a family
@@ -268,10 +268,10 @@ def start_of(family: str, fitted: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.array([start[name] for name in PARAMETERS])
 
 
-def _is_alike(one: str, other: str) -> bool:
+def _is_alike(one: str, peer: str) -> bool:
     if one in NETWORKS:
-        return (one in CLOUD) == (other in CLOUD) and other in NETWORKS
-    return one.rstrip("0123456789") == other.rstrip("0123456789")
+        return (one in CLOUD) == (peer in CLOUD) and peer in NETWORKS
+    return one.rstrip("0123456789") == peer.rstrip("0123456789")
 
 
 def traits(vector: np.ndarray) -> LinkTraits:
@@ -291,18 +291,18 @@ def traits(vector: np.ndarray) -> LinkTraits:
     )
 
 
-def predict(row: Row, own: LinkTraits, inside: Mapping[str, LinkTraits]) -> float:
-    """Time of a row when the numbers of its family are `own` [s]."""
+def predict(row: Row, link_traits: LinkTraits, inside: Mapping[str, LinkTraits]) -> float:
+    """Time of a row when the numbers of its family are `link_traits` [s]."""
     many = row.shape.num_hosts > 1
-    intra, inter = (inside[row.shape.intra], own) if many else (own, own)
+    intra, inter = (inside[row.shape.intra], link_traits) if many else (link_traits, link_traits)
     usable = algorithms(row.kind, row.shape, all_known=True)
     names = (row.forced,) if row.forced in usable else algorithms(row.kind, row.shape)
     best = math.inf
     for name in names:
         for protocol in protocols(name, row.shape):
             choice = Choice(name, protocol, num_channels(name, row.shape))
-            found = terms_with(row.kind, row.shape, choice, row.size_bytes, intra, inter, PROTOCOLS[protocol])
-            best = min(best, found.alone_s)
+            price = terms_with(row.kind, row.shape, choice, row.size_bytes, intra, inter, PROTOCOLS[protocol])
+            best = min(best, price.alone_s)
     return best + row.launch_s
 
 
@@ -316,15 +316,15 @@ def fit(rows: list[Row], start: np.ndarray, inside: Mapping[str, LinkTraits]) ->
         return np.where(share, odds / (1 + odds), start * np.exp(free))
 
     weights = _weights(rows)
-    trust = np.array([PRIOR_SIGMA.get(name.partition("_")[0], USUAL_PRIOR_SIGMA) for name in PARAMETERS])
+    trust = np.array([PRIOR_SIGMA.get(name.partition("_")[0], DEFAULT_PRIOR_SIGMA) for name in PARAMETERS])
 
     def residuals(free: np.ndarray) -> np.ndarray:
-        own = traits(to_vector(free))
-        error = np.array([math.log(predict(row, own, inside) / row.time_s) for row in rows])
+        link_traits = traits(to_vector(free))
+        error = np.array([math.log(predict(row, link_traits, inside) / row.time_s) for row in rows])
         return np.concatenate([weights * error, free / trust * PRIOR_WEIGHT])
 
-    found = least_squares(residuals, np.zeros(len(start)), loss="soft_l1", f_scale=0.15, diff_step=1e-3, max_nfev=40)
-    return to_vector(found.x)
+    solution = least_squares(residuals, np.zeros(len(start)), loss="soft_l1", f_scale=0.15, diff_step=1e-3, max_nfev=40)
+    return to_vector(solution.x)
 
 
 def _weights(rows: list[Row]) -> np.ndarray:
@@ -335,9 +335,9 @@ def _weights(rows: list[Row]) -> np.ndarray:
     return np.array([row.weight * count[row.source] ** -0.25 for row in rows]) * 2
 
 
-def errors(rows: Iterable[Row], own: LinkTraits, inside: Mapping[str, LinkTraits]) -> np.ndarray:
+def errors(rows: Iterable[Row], link_traits: LinkTraits, inside: Mapping[str, LinkTraits]) -> np.ndarray:
     """Relative errors of rows of large messages."""
-    return np.array([predict(r, own, inside) / r.time_s - 1 for r in rows if r.size_bytes >= LARGE_BYTES])
+    return np.array([predict(r, link_traits, inside) / r.time_s - 1 for r in rows if r.size_bytes >= LARGE_BYTES])
 
 
 def main() -> None:
@@ -359,8 +359,10 @@ def main() -> None:
             fitted[family] = fit(by_family[family], start_of(family, fitted), inside)
             inside[family] = traits(fitted[family])
     for family in order:
-        mine, own = by_family[family], inside[family]
-        print(f"{family:8} {len(mine):4} rows  fitted on all: mean |error| {_percent(errors(mine, own, inside))}")
+        mine, link_traits = by_family[family], inside[family]
+        print(
+            f"{family:8} {len(mine):4} rows  fitted on all: mean |error| {_percent(errors(mine, link_traits, inside))}"
+        )
         held = []
         for source in sorted({row.source for row in mine}):
             out = [row for row in mine if row.source == source]
@@ -369,7 +371,7 @@ def main() -> None:
             error = errors(out, traits(fit(rest, start, inside) if rest else start), inside)
             if len(error):
                 held.append(error)
-                now = _percent(errors(out, own, inside))
+                now = _percent(errors(out, link_traits, inside))
                 print(f"         {source[:52]:52} {len(error):4} rows  held out {_percent(error)}  fitted {now}")
         if held:
             together = np.concatenate(held)
@@ -415,8 +417,8 @@ def write(fitted: Mapping[str, np.ndarray], sigma: Mapping[str, float], rows: Ma
     for name, (model, _) in ASSUMED.items():
         vectors[name] = vectors[model]
     lines = [HEADER, "protocols:"]
-    for protocol, own in PROTOCOLS.items():
-        lines.append(f"  {protocol}: {{efficiency: {own.efficiency:g}}}")
+    for protocol, protocol_traits in PROTOCOLS.items():
+        lines.append(f"  {protocol}: {{efficiency: {protocol_traits.efficiency:g}}}")
     lines.append("links:")
     for name in sorted(vectors):
         p = {key: float(f"{value:.3g}") for key, value in zip(PARAMETERS, vectors[name], strict=True)}

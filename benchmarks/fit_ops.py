@@ -32,7 +32,7 @@ KERNELS = Path(__file__).parent.parent / "proteus" / "validation" / "data" / "ke
 #: arguments that are the shape of a kernel and not the sheet of a GPU
 SHAPE = {"gemm": 4, "conv": 13}
 #: fewest shapes that two sources share for their spread to say something
-LEAST_SHARED = 30
+MIN_SHARED = 30
 #: rows shorter than this, or than this many times the shortest of their
 #: source, measure launch and timer more than the kernel [s]
 SCORED_FROM_S, SCORED_FROM_SHORTEST = 20e-6, 5.0
@@ -43,7 +43,7 @@ SHARED_SHAPE = {("conv", "fp32")}
 #: ... and of which each chip was measured over some: chips have curves near the one that they share
 NEAR_SHARED = {("attention", "flash2"), ("attention", "cudnn")}
 #: two sources that measure the same thing differ by this much (A100 GEMMs that two libraries ran)
-LEAST_SIGMA = 0.05
+MIN_SIGMA = 0.05
 HALF = {"bf16": "half", "fp16": "half"}
 Key = tuple[str, str, str]
 
@@ -59,10 +59,10 @@ def load(folder: Path) -> dict[Key, list[Samples]]:
 def pool(key: Key, groups: dict[Key, list[Samples]], without: str = "") -> list[Samples]:
     """What the curve of `key` is fitted to: its own rows, or those of all chips where chips share the shape."""
     family, chip, dtype = key
-    found = [s for k, group in groups.items() if (k[0], k[2]) == (family, dtype) for s in group]
+    samples = [s for k, group in groups.items() if (k[0], k[2]) == (family, dtype) for s in group]
     if (family, dtype) not in SHARED_SHAPE | NEAR_SHARED:
-        found = [s for s in found if s.chip == chip]
-    return [s for s in found if s.source != without]
+        samples = [s for s in samples if s.chip == chip]
+    return [s for s in samples if s.source != without]
 
 
 def fit(key: Key, data: list[Samples]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
@@ -76,13 +76,13 @@ def fallback(key: Key, fits: dict[Key, np.ndarray]) -> tuple[Key, np.ndarray] | 
     """The curve that the library would use for `key` where it has none."""
     family, chip, dtype = key
     chips = gpus.catalogue().chips
-    own = chips[chip]
-    for other, name in curves.places((own, *gpus.lenders(own, chips)), dtype):
-        params = fits.get((family, other.name, name))
+    chip_file = chips[chip]
+    for lender, name in curves.places((chip_file, *gpus.lenders(chip_file, chips)), dtype):
+        params = fits.get((family, lender.name, name))
         if params is not None and family == "conv" and name != dtype:
-            params = np.array(curves.with_products(tuple(params), other, dtype))
+            params = np.array(curves.with_products(tuple(params), lender, dtype))
         if params is not None:
-            return (family, other.name, name), params
+            return (family, lender.name, name), params
     return None
 
 
@@ -94,12 +94,12 @@ def held_out(
     others = pool(key, groups, without=source)
     unseen = {k: v for k, v in fits.items() if k != key}
     if others:
-        own = {(family, c, dtype): p for c, p in fit(key, others)[0].items()}
-        if key in own:
-            return own[key], "same chip"
-        unseen |= own  # these chips shared their shape with the source: without it
-    found = fallback(key, unseen)
-    return None if found is None else (found[1], f"other chip: {found[0][1]}/{found[0][2]}")
+        fitted = {(family, c, dtype): p for c, p in fit(key, others)[0].items()}
+        if key in fitted:
+            return fitted[key], "same chip"
+        unseen |= fitted  # these chips shared their shape with the source: without it
+    borrowed = fallback(key, unseen)
+    return None if borrowed is None else (borrowed[1], f"other chip: {borrowed[0][1]}/{borrowed[0][2]}")
 
 
 def long_rows(s: Samples) -> np.ndarray:
@@ -113,10 +113,10 @@ def score(groups: dict[Key, list[Samples]], fits: dict[Key, np.ndarray]) -> list
     for key, group in groups.items():
         family = fitting.FAMILIES[key[0]]
         for held in group:
-            found = held_out(key, held.source, groups, fits)
-            if found is None:
+            prediction = held_out(key, held.source, groups, fits)
+            if prediction is None:
                 continue
-            params, how = found
+            params, how = prediction
             floor_s = params[family.names.index("floor_s")]
             error = fitting.errors(family, params, held, max(0.0, fitting.host_s(held) - floor_s))
             long = long_rows(held)
@@ -147,10 +147,10 @@ def main() -> None:
     for key in groups:
         if key in fits:
             continue
-        by_chip, found = fit(key, pool(key, groups))
+        by_chip, chip_offsets = fit(key, pool(key, groups))
         for chip, params in by_chip.items():
             fits[key[0], chip, key[2]] = params
-            offsets[key[0] + chip, key[2]] = found
+            offsets[key[0] + chip, key[2]] = chip_offsets
     for key, group in groups.items():
         family, params = fitting.FAMILIES[key[0]], fits[key]
         long = np.concatenate([
@@ -175,7 +175,7 @@ def main() -> None:
         if held:
             mean = sum(r["error"] * r["rows"] for r in held) / sum(r["rows"] for r in held)
             entry["sigma"] = round(max(float(mean), entry["sigma"]), 3)
-        entry["sigma"] = max(entry["sigma"], LEAST_SIGMA)
+        entry["sigma"] = max(entry["sigma"], MIN_SIGMA)
     if options.write:
         write(table, options.family)
         scores = {"scores": errors, "agreement": agreement(groups)}
@@ -199,7 +199,7 @@ def agreement(groups: dict[Key, list[Samples]]) -> list[dict[str, object]]:
     Times are compared as shares of what the FLOP take at the rate of each sheet.  No curve can be nearer to both
     than half of it.
     """
-    found = []
+    pairs = []
     for (family, chip, dtype), group in groups.items():
         if family not in SHAPE:
             continue
@@ -208,19 +208,19 @@ def agreement(groups: dict[Key, list[Samples]]) -> list[dict[str, object]]:
             long = long_rows(s)
             shape, share = s.args[long, : SHAPE[family]], (s.time_s / fitting.bound_s(s))[long]
             shares.append({tuple(row): value for row, value in zip(shape, share, strict=True)})
-        for (i, one), (j, other) in combinations(enumerate(shares), 2):
-            both = one.keys() & other.keys()
-            if len(both) < LEAST_SHARED:
+        for (i, one), (j, peer) in combinations(enumerate(shares), 2):
+            both = one.keys() & peer.keys()
+            if len(both) < MIN_SHARED:
                 continue
-            ratio = np.array([one[row] / other[row] for row in both])
+            ratio = np.array([one[row] / peer[row] for row in both])
             factor = float(np.median(ratio))
-            found.append(
+            pairs.append(
                 {
                     "family": family, "chip": chip, "key": dtype, "one": group[i].source, "other": group[j].source,
                     "rows": len(both), "factor": factor, "spread": float(np.abs(ratio / factor - 1.0).mean()),
                 }
             )  # fmt: skip
-    return found
+    return pairs
 
 
 def print_scores(errors: list[dict[str, object]]) -> None:
@@ -240,7 +240,7 @@ def print_scores(errors: list[dict[str, object]]) -> None:
             part = [r for r in errors if r["family"] == name and str(r["held_out"]).startswith(how) and r["rows"]]
             if part:
                 total = sum(r["rows"] for r in part)
-                by_row = [sum(r[what] * r["rows"] for r in part) / total for what in ("error", "kernel_error")]
+                by_row = [sum(r[column] * r["rows"] for r in part) / total for column in ("error", "kernel_error")]
                 by_source = float(np.mean([r["error"] for r in part]))
                 print(
                     f"{name:10} {how or 'all':10} rows {total:6} mean abs. error {by_row[0]:.1%} "
@@ -254,11 +254,11 @@ def write(table: dict[str, dict[str, dict[str, dict[str, object]]]], family: str
     if family in (None, "gemm"):
         anchor(table, published["anchors"])
     derive_flash1(table, published["flash1"])
-    for chip, own in gpus.catalogue().chips.items():
-        found = dict(table.get(chip, {}))
+    for chip, chip_file in gpus.catalogue().chips.items():
+        values = dict(table.get(chip, {}))
         if family:
-            found = curves_values(own.curves) | ({family: found[family]} if family in found else {})
-        chipfiles.write(chip, found)
+            values = curves_values(chip_file.curves) | ({family: values[family]} if family in values else {})
+        chipfiles.write(chip, values)
 
 
 def anchor(table: dict[str, dict[str, dict[str, dict[str, object]]]], anchors: dict[str, object]) -> None:

@@ -52,7 +52,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "proteus" / "costs" / "data" / "residuals.json"
 KERNELS = ROOT / "proteus" / "validation" / "data" / "kernels.json"
 #: fewer sources than this say nothing of a dtype or variant by itself: those of the whole family speak for it
-LEAST_SOURCES = 2
+MIN_SOURCES = 2
 #: standard deviation over mean absolute deviation of a normal distribution
 BY_MEAN_ERROR = math.sqrt(math.pi / 2.0)
 #: share of the path from which on a step is mostly launches
@@ -62,19 +62,19 @@ MOSTLY = 0.5
 def kernels() -> dict[str, Any]:
     """What curves are off by, by family, for a curve of the chip's own and for a borrowed one, by dtype or variant."""
     scores = [row for row in json.loads(KERNELS.read_text(encoding="utf-8"))["scores"] if row["rows"]]
-    found: dict[str, dict[str, dict[str, list[Mapping[str, float]]]]] = defaultdict(
+    errors_by_family: dict[str, dict[str, dict[str, list[Mapping[str, float]]]]] = defaultdict(
         lambda: {"own": defaultdict(list), "borrowed": defaultdict(list)}
     )
     for row in scores:
-        by_key = found[row["family"]]["own" if row["held_out"] == "same chip" else "borrowed"]
+        by_key = errors_by_family[row["family"]]["own" if row["held_out"] == "same chip" else "borrowed"]
         by_key["all"].append(row)
         by_key[row["key"]].append(row)
     return {
         family: {
-            how: {key: spread(rows) for key, rows in by_key.items() if key == "all" or len(rows) >= LEAST_SOURCES}
+            how: {key: spread(rows) for key, rows in by_key.items() if key == "all" or len(rows) >= MIN_SOURCES}
             for how, by_key in by_how.items()
         }
-        for family, by_how in found.items()
+        for family, by_how in errors_by_family.items()
     }
 
 
@@ -109,11 +109,11 @@ class Row:
 
 
 def rows_of(runs: Sequence[Run], scores: Sequence[Score], added: Mapping[str, float]) -> list[Row]:
-    found = []
+    rows = []
     for run, score in zip(runs, scores, strict=True):
         if score.time_error is not None:
             parts = {name: part for name, part in score.unsure.items() if name not in (HOST, WHOLE)}
-            found.append(
+            rows.append(
                 Row(
                     table=run.table_id,
                     kind=step_kind(case_of(run).tree.model),
@@ -122,17 +122,17 @@ def rows_of(runs: Sequence[Run], scores: Sequence[Score], added: Mapping[str, fl
                     host=score.unsure.get(HOST, 0.0) / residuals.host_sigma(),
                 )
             )
-    return found
+    return rows
 
 
 def unseen(runs: Sequence[Run], cold: Sequence[Score]) -> list[Score]:
     """The scores, of tables that alone have shown a constant those without it."""
-    found = []
+    unseen_scores = []
     for run, score in zip(runs, cold, strict=True):
         if run.table_id in ALONE:
             score = score_run(with_settings([run], ALONE[run.table_id])[0])
-        found.append(score)
-    return found
+        unseen_scores.append(score)
+    return unseen_scores
 
 
 def added_error() -> dict[str, float]:
@@ -141,10 +141,10 @@ def added_error() -> dict[str, float]:
 
 
 def by_table(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+    rows_of_table: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row.table].append(row)
-    return found
+        rows_of_table[row.table].append(row)
+    return rows_of_table
 
 
 def quantile(values: Sequence[tuple[str, float]], share: float) -> float:

@@ -92,23 +92,23 @@ def of_clock(chip: str, tables: Mapping[str, list[Run]], rows: Mapping[str, int]
     before = {name: errors(runs) for name, runs in tables.items()}
     with clock(chip, now * (1 - STEP)):
         after = {name: errors(runs) for name, runs in tables.items()}
-    found = {}
+    factors = {}
     for name, runs in tables.items():
         dense = [i for i, run in enumerate(runs) if not run.experts and before[name][i] is not None]
         if dense:
             here, there = ([logs[name][i] or 0.0 for i in dense] for logs in (before, after))
             if (factor := asked(here, there, now)) is not None:
-                found[name] = factor
-    if len(found) < 2:
+                factors[name] = factor
+    if len(factors) < 2:
         return {}
-    without = {name: middle({k: v for k, v in found.items() if k != name}, rows) for name in found}
-    print(f"{chip}: now {now:.2f}; median {middle(found, rows):.3f} of {len(found)} tables, ", end="")
+    without = {name: middle({k: v for k, v in factors.items() if k != name}, rows) for name in factors}
+    print(f"{chip}: now {now:.2f}; median {middle(factors, rows):.3f} of {len(factors)} tables, ", end="")
     print(f"{min(without.values()):.3f} to {max(without.values()):.3f} with one left out")
-    print("  " + ", ".join(f"{name} {factor:.2f}" for name, factor in found.items()))
+    print("  " + ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items()))
     added = {}
     for name, factor in without.items():
         pairs = [(a, b) for a, b in zip(before[name], after[name], strict=True) if a is not None and b is not None]
-        moved = [a + (b - a) / math.log(1 - STEP) * math.log(factor / middle(found, rows)) for a, b in pairs]
+        moved = [a + (b - a) / math.log(1 - STEP) * math.log(factor / middle(factors, rows)) for a, b in pairs]
         added[name] = mean(moved) - mean([a for a, _ in pairs])
     return added
 

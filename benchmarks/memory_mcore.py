@@ -186,15 +186,15 @@ def predict(row: Mapping[str, str]) -> Row:
     last = int(folding.representatives[folding.rank_class[tree.num_devices - 1]])
     steps = result.memory_over_time[last]
     gpu = cluster.gpu(last)
-    own = workspaces(row, gpu) - workspace_bytes(gpu, has_engine=tree.training.framework.engine_workspace)
+    extra_bytes = workspaces(row, gpu) - workspace_bytes(gpu, has_engine=tree.training.framework.engine_workspace)
     return Row(
         case=row["test_case"],
         gpu=row["gpu"],
         has_experts=bool(row["num_experts"]),
         measured_static=float(row["mem_allocated_GiB"]),
         measured_peak=float(row["mem_max_allocated_GiB"]),
-        predicted_static=(steps.static_bytes + own) / GiB,
-        predicted_peak=(steps.peak_bytes + own) / GiB,
+        predicted_static=(steps.static_bytes + extra_bytes) / GiB,
+        predicted_peak=(steps.peak_bytes + extra_bytes) / GiB,
     )
 
 
@@ -211,20 +211,20 @@ def rows(path: Path) -> Iterator[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    found = list(rows(parser.parse_args().file))
+    every_row = list(rows(parser.parse_args().file))
     print(f"{'case':<88} {'gpu':<10} {'static':>7} {'pred':>7} {'error':>7} {'peak':>7} {'pred':>7} {'error':>7}")
-    for r in sorted(found, key=lambda r: (r.case, r.gpu)):
+    for r in sorted(every_row, key=lambda r: (r.case, r.gpu)):
         print(
             f"{r.case[-88:]:<88} {r.gpu:<10} {r.measured_static:7.3f} {r.predicted_static:7.3f} {r.static_error:+7.1%} "
             f"{r.measured_peak:7.3f} {r.predicted_peak:7.3f} {r.peak_error:+7.1%}"
         )
-    for what, name in itertools.product(("dense", "experts"), ("static_error", "peak_error")):
-        errors = sorted(abs(getattr(r, name)) for r in found if r.has_experts == (what == "experts"))
+    for group, name in itertools.product(("dense", "experts"), ("static_error", "peak_error")):
+        errors = sorted(abs(getattr(r, name)) for r in every_row if r.has_experts == (group == "experts"))
         if not errors:
             continue
         within = sum(e <= 0.05 for e in errors) / len(errors)
         print(
-            f"{what}, {name}: {len(errors)} rows, median {statistics.median(errors):.1%}, 90th percentile "
+            f"{group}, {name}: {len(errors)} rows, median {statistics.median(errors):.1%}, 90th percentile "
             f"{errors[int(0.9 * len(errors))]:.1%}, within 5%: {within:.0%}"
         )
 

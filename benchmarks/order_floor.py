@@ -42,12 +42,12 @@ def left_out(matrix: np.ndarray, logs: np.ndarray) -> np.ndarray:
     """Every log predicted by the others."""
     pull = RIDGE * np.eye(matrix.shape[1])
     pull[0, 0] = 0.0
-    found = np.empty(len(logs))
+    predicted = np.empty(len(logs))
     for row in range(len(logs)):
         others = np.arange(len(logs)) != row
         seen = matrix[others]
-        found[row] = matrix[row] @ np.linalg.solve(seen.T @ seen + pull, seen.T @ logs[others])
-    return found
+        predicted[row] = matrix[row] @ np.linalg.solve(seen.T @ seen + pull, seen.T @ logs[others])
+    return predicted
 
 
 def main() -> None:

@@ -153,10 +153,10 @@ def _with_carried_notes(rows: list[Row]) -> Iterator[Row]:
 
 
 def _llm(row: Row) -> Row:
-    said: dict[str, str] = {}
+    stated: dict[str, str] = {}
     for holds, settings, _ in RULES:
         if holds(row):
-            said |= dict(part.strip().split("=", 1) for part in settings.split(";"))
+            stated |= dict(part.strip().split("=", 1) for part in settings.split(";"))
     notes = row["notes"].lower()
     etp = re.search(r"\b(?:etp|expert tensor parallel(?: size| degree)?)\s*[=:]?\s*(\d+)", notes)
     unpadded = "unpacked" in notes and "+packed" not in notes
@@ -165,7 +165,7 @@ def _llm(row: Row) -> Row:
         "notes": row.pop("own notes"),
         "etp": row.get("etp") or (etp[1] if etp else ""),
         "rate_counts": "tokens without padding" if unpadded else "",
-        "settings": "; ".join(f"{name}={value}" for name, value in said.items()),
+        "settings": "; ".join(f"{name}={value}" for name, value in stated.items()),
     }
 
 

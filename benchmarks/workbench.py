@@ -5,7 +5,7 @@
 Prints milliseconds from a changed menu to the new picture, from a click on a
 span to what it lights, and of a frame while the timeline is panned and zoomed.
 ``small`` is Llama-3-8B on 32 GPUs, ``large`` GPT-3 175B on 1,024 GPUs, and
-``million`` the same with thrice the batch, which has over a million spans.
+``million`` the same with 3 × the batch, which has over a million spans.
 ``--edits`` measures instead how the memory of the kernel grows over so many
 changes.
 """

@@ -12,8 +12,9 @@ each.  Everything a user types is here.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from proteus import launch
 from proteus.arguments import A, FilePath, takes
@@ -41,6 +42,7 @@ from proteus.result.result import Result
 from proteus.strategy import Memory, StrategyTree
 from proteus.strategy.config import Stage
 from proteus.strategy.plan import Plan
+from proteus.traces import Measured, read_trace
 
 if TYPE_CHECKING:
     from proteus.search import search
@@ -60,6 +62,31 @@ def lab(tree: StrategyTree, cluster: Cluster) -> Workbench:
         from proteus_widgets import Workbench
 
     return Workbench(tree, cluster)
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Any,
+    *,
+    loss: Literal["cross_entropy", "mse"] | Callable[..., Any] | None = None,
+    dims: Mapping[str, str | Sequence[str]] | None = None,
+) -> Model:
+    """The model of a PyTorch module's training step.
+
+    Parameters
+    ----------
+    module
+        A ``torch.nn.Module``; made under ``torch.device("meta")`` nothing is
+        allocated.
+    example_inputs
+        What its ``forward`` takes, the batch first.
+    loss, dims
+        See :func:`proteus.torch_import.importer.from_torch`.
+    """
+    with needs_extra("torch", "pt.from_torch"):
+        from proteus.torch_import import importer
+
+    return importer.from_torch(module, example_inputs, loss=loss, dims=dims)
 
 
 @takes(InputError, path=FilePath())
@@ -82,6 +109,7 @@ __all__ = [
     "Gpu",
     "InputError",
     "Lora",
+    "Measured",
     "Memory",
     "Mesh",
     "Model",
@@ -101,9 +129,11 @@ __all__ = [
     "__version__",
     "clusters",
     "from_hf",
+    "from_torch",
     "lab",
     "launch",
     "models",
+    "read_trace",
     "search",
     "simulate",
     "with_lora",
@@ -116,14 +146,14 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> str:
-    """The version, read from the package's metadata when somebody asks for it: that takes longer than this import."""
+    """The version, read from the package's metadata on first use, because reading takes longer than this import."""
     if name != "__version__":
         raise AttributeError(f"module 'proteus' has no attribute {name!r}")
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        found = version("proteus-sim")
+        version_text = version("proteus-sim")
     except PackageNotFoundError:  # a checkout on the path, not installed
-        found = "unknown"
-    globals()["__version__"] = found
-    return found
+        version_text = "unknown"
+    globals()["__version__"] = version_text
+    return version_text

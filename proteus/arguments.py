@@ -57,21 +57,21 @@ class Kind(Protocol):
 class Whole:
     """A whole number, or one of a few words that stand for one.
 
-    >>> Whole(least=1, words=("fill",)).check("fill"), Whole(least=1).check(8)
+    >>> Whole(minimum=1, words=("fill",)).check("fill"), Whole(minimum=1).check(8)
     ('fill', 8)
-    >>> Whole(least=1).check(True)
+    >>> Whole(minimum=1).check(True)
     Traceback (most recent call last):
     ...
     ValueError: a whole number of at least 1
     """
 
-    least: int
-    most: int = MAX_COUNT
+    minimum: int
+    maximum: int = MAX_COUNT
     words: tuple[str, ...] = ()
 
     @property
     def rule(self) -> str:
-        range_ = f"from {self.least} to {self.most}" if self.most < MAX_COUNT else f"of at least {self.least}"
+        range_ = f"from {self.minimum} to {self.maximum}" if self.maximum < MAX_COUNT else f"of at least {self.minimum}"
         return " or ".join([f"a whole number {range_}", *map(repr, self.words)])
 
     @property
@@ -82,7 +82,7 @@ class Whole:
         if isinstance(value, str) and value in self.words:
             return value
         is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not is_whole or not self.least <= int(value) <= self.most:  # type: ignore[call-overload]
+        if not is_whole or not self.minimum <= int(value) <= self.maximum:  # type: ignore[call-overload]
             raise ValueError(self.rule)
         return int(value)  # type: ignore[call-overload]
 
@@ -101,14 +101,14 @@ class Real:
     25000000.0
     """
 
-    least: float = -math.inf
+    minimum: float = -math.inf
     above: float = -math.inf
     below: float = math.inf
     unit: str = ""
 
     @property
     def rule(self) -> str:
-        parts = [f"of at least {self.least:g}"] if self.least > -math.inf else []
+        parts = [f"of at least {self.minimum:g}"] if self.minimum > -math.inf else []
         parts += [f"above {self.above:g}"] if self.above > -math.inf else []
         parts += [f"below {self.below:g}"] if self.below < math.inf else []
         return " ".join(["a finite number", " and ".join(parts), f"[{self.unit}]" if self.unit else ""]).strip()
@@ -121,7 +121,7 @@ class Real:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ValueError(self.rule)
         number = float(value)
-        if not (math.isfinite(number) and self.least <= number < self.below and number > self.above):
+        if not (math.isfinite(number) and self.minimum <= number < self.below and number > self.above):
             raise ValueError(self.rule)
         return number
 
@@ -220,16 +220,16 @@ class Names:
             raise ValueError(f"{self.rule}, such as ({value!r},)")
         if not isinstance(value, Iterable):
             raise ValueError(self.rule)
-        found = tuple(value)
+        names = tuple(value)
         known = None if self.names is None else tuple(self.names())
-        for name in found:
+        for name in names:
             if not isinstance(name, str) or not name:
                 raise ValueError(self.rule)
             if known is not None and name not in known:
                 raise ValueError(unknown(self.what, name, known))
-            if found.count(name) > 1:
-                raise ValueError(f"{self.rule}; {name!r} stands there twice")
-        return found
+            if names.count(name) > 1:
+                raise ValueError(f"{self.rule}; {name!r} is given twice")
+        return names
 
     def parse(self, text: str) -> tuple[str, ...]:
         return self.check(tuple(part.strip() for part in text.split(",") if part.strip()))
@@ -242,15 +242,15 @@ class Names:
 class Wholes:
     """Whole numbers in a row.
 
-    >>> Wholes(least=1).parse("8,8,7,9")
+    >>> Wholes(minimum=1).parse("8,8,7,9")
     (8, 8, 7, 9)
     """
 
-    least: int
+    minimum: int
 
     @property
     def rule(self) -> str:
-        return f"a row of whole numbers of at least {self.least}"
+        return f"a row of whole numbers of at least {self.minimum}"
 
     @property
     def metavar(self) -> str:
@@ -259,14 +259,14 @@ class Wholes:
     def check(self, value: object) -> tuple[int, ...]:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise ValueError(self.rule)
-        each = Whole(least=self.least)
+        each = Whole(minimum=self.minimum)
         try:
-            found = tuple(int(each.check(item)) for item in value)
+            numbers_ = tuple(int(each.check(item)) for item in value)
         except ValueError:
             raise ValueError(self.rule) from None
-        if not found:
+        if not numbers_:
             raise ValueError(self.rule)
-        return found
+        return numbers_
 
     def parse(self, text: str) -> tuple[int, ...]:
         try:
@@ -347,7 +347,7 @@ class A:
 class Maybe:
     """What another rule says, or None.
 
-    >>> Maybe(Whole(least=1)).check(None)
+    >>> Maybe(Whole(minimum=1)).check(None)
     """
 
     kind: Rule
@@ -364,7 +364,7 @@ class Maybe:
 class Either:
     """What one of several rules says, the first that takes the value.
 
-    >>> Either(Whole(least=0), Text("a name")).check("mlx5_0")
+    >>> Either(Whole(minimum=0), Text("a name")).check("mlx5_0")
     'mlx5_0'
     """
 
@@ -391,7 +391,7 @@ class Each:
     """A row of what another rule says, as a tuple."""
 
     kind: Rule
-    least: int = 0
+    minimum: int = 0
 
     @property
     def rule(self) -> str:
@@ -401,8 +401,8 @@ class Each:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise ValueError(self.rule)
         row = tuple(value)
-        if len(row) < self.least:
-            raise ValueError(f"{self.rule}, at least {self.least}")
+        if len(row) < self.minimum:
+            raise ValueError(f"{self.rule}, at least {self.minimum}")
         return tuple(self.kind.check(item) for item in row)
 
 
@@ -418,7 +418,7 @@ def takes(error: type[ProteusError] = InputError, /, **rules: Rule) -> Callable[
 
     Examples
     --------
-    >>> @takes(nodes=Whole(least=1))
+    >>> @takes(nodes=Whole(minimum=1))
     ... def hosts(nodes=1):
     ...     return nodes
     >>> hosts(nodes=2.5)
@@ -467,17 +467,17 @@ def check_fields(instance: Any, error: type[ProteusError], /, **rules: Rule) -> 
 class Pairs:
     """Pairs of a name and a whole number in a row, as a tuple."""
 
-    least: int = 1
+    minimum: int = 1
 
     @property
     def rule(self) -> str:
-        return f"a row of (name, whole number of at least {self.least}), such as (('dp', 4), ('tp', 2))"
+        return f"a row of (name, whole number of at least {self.minimum}), such as (('dp', 4), ('tp', 2))"
 
     def check(self, value: object) -> tuple[tuple[str, int], ...]:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
             raise ValueError(self.rule)
         try:
-            rows = [(Text().check(name), int(Whole(least=self.least).check(size))) for name, size in value]
+            rows = [(Text().check(name), int(Whole(minimum=self.minimum).check(size))) for name, size in value]
         except (ValueError, TypeError):
             raise ValueError(self.rule) from None
         return tuple(rows)

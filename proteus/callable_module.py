@@ -32,7 +32,7 @@ def make_callable(module: str, function: Callable[..., Any]) -> None:
         def __call__(self, *args: Any, **settings: Any) -> Any:
             return function(*args, **settings)
 
-    found = sys.modules[module]
+    loaded = sys.modules[module]
     # "Customizing module attribute access" in the language reference: a module's class may be replaced by a subclass
-    found.__class__ = CallableModule
-    found.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]  # before that of __call__
+    loaded.__class__ = CallableModule
+    loaded.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]  # before that of __call__

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 #: a message is to be read at a glance
-_MOST_NAMES = 20
+_MAX_NAMES = 20
 
 
 class ProteusError(Exception):
@@ -87,7 +87,7 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         raise InputError(f"{what} needs {error.name}; install it: pip install 'proteus-sim[{extra}]'") from error
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(noun: str, name: str, known: Iterable[str]) -> str:
     """The message for an unknown name, with the nearest known ones.
 
     >>> unknown("model", "lama3-8b", ["llama3-8b", "gpt2"])
@@ -95,6 +95,6 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    tail = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(names[:_MOST_NAMES])}{more}"
-    return f"unknown {what} {name!r}; {tail}"
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    tail = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(names[:_MAX_NAMES])}{more}"
+    return f"unknown {noun} {name!r}; {tail}"

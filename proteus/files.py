@@ -1,4 +1,4 @@
-"""Files: reading them as if a stranger had written them, and writing them so that nobody ever finds half of one.
+"""Files: untrusted input is read safely, and output is written completely or not at all.
 
 :func:`read_yaml` and :func:`read_json` refuse what is too large, nested too
 deeply or says a thing twice before anything is made of it, in time that grows
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from typing import Any
 
 from proteus.errors import InputError
 
-#: bytes; a strategy tree of the largest model of the zoo takes 20 kB
+#: bytes; a strategy tree of the largest built-in model takes 20 kB
 MAX_BYTES = 1_000_000
 #: mappings and lists inside each other; the files that Proteus writes have at most 6
 MAX_DEPTH = 32
@@ -88,7 +90,7 @@ def read_yaml(
     >>> read_yaml("a: 1\\na: 2", source="mine.yaml")
     Traceback (most recent call last):
     ...
-    proteus.errors.InputError: mine.yaml, line 2: a stands there twice; keep one
+    proteus.errors.InputError: mine.yaml, line 2: a is given twice; keep one
     """
     from proteus.yaml_nodes import read_document  # here, so that `import proteus` stays quick
 
@@ -106,7 +108,7 @@ def read_json(
     Raises
     ------
     InputError
-        With file and line: what is no JSON, breaks a limit, or says the same
+        With file and line: what is not JSON, breaks a limit, or says the same
         field twice.
 
     Examples
@@ -125,11 +127,11 @@ def read_json(
     try:
         return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, text, source)), text
     except json.JSONDecodeError as error:
-        raise InputError(f"{source}, line {error.lineno}: is no JSON: {error.msg} at column {error.colno}") from None
+        raise InputError(f"{source}, line {error.lineno}: is not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:  # a whole number of thousands of digits
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{source}: is no JSON that can be read: {error}") from None
+        raise InputError(f"{source}: is not JSON that can be read: {error}") from None
 
 
 def _once(pairs: list[tuple[str, Any]], text: str, source: str) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def _once(pairs: list[tuple[str, Any]], text: str, source: str) -> dict[str, Any
         twice = next(name for name in names if names.count(name) > 1)
         written = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(twice))}\s*:", text)]
         line = f", line {1 + text.count(chr(10), 0, written[-1])}" if written else ""
-        raise InputError(f"{source}{line}: {twice} stands there twice; keep one")
+        raise InputError(f"{source}{line}: {twice} is given twice; keep one")
     return values
 
 
@@ -151,6 +153,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     An error or Ctrl-C inside the block removes the temporary file and leaves
     what was at `path` before.  The temporary name ends as `path` does, so
     that writers which choose their format by the suffix choose the same one.
+    A file that is replaced keeps its mode; through a symbolic link the file
+    behind it is written; a pipe or a device is written into.
 
     Raises
     ------
@@ -167,21 +171,28 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     print(sorted(p.name for p in Path(folder).iterdir()))
     ['trace.json']
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays, and the file that it names is written
     if target.is_dir():
-        raise InputError(f"{target} is a folder; name a file in it")
+        raise InputError(f"{path} is a folder; name a file in it")
+    there = target.stat() if target.exists() else None
+    is_special = there is not None and not stat.S_ISREG(there.st_mode)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".partial-", suffix=f"-{target.name}")
+        folder = None if is_special else target.parent
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".partial-", suffix=f"-{target.name}")
     except OSError as error:
-        raise InputError(f"{target} cannot be written: {error.strerror}") from error
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
+        if is_special:  # a pipe or a device is written into; a file put in its place would be another thing
+            with temporary.open("rb") as source, target.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
+            return
         # mkstemp makes files that only the owner reads; give what open() would have given.
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.chmod(0o666 & ~mask if there is None else stat.S_IMODE(there.st_mode))
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Same(Generic[T]):
-    """For what is made once and costly to compare: equal to another :class:`Same` of the very same object.
+class ById(Generic[T]):
+    """For what is made once and costly to compare: equal to another :class:`ById` of the very same object.
 
     It keeps the object alive.
 
     >>> value = [1]
-    >>> Same(value) == Same(value), Same(value) == Same([1])
+    >>> ById(value) == ById(value), ById(value) == ById([1])
     (True, False)
     """
 
@@ -27,13 +27,13 @@ class Same(Generic[T]):
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, ById) and other.value is self.value
 
 
-class Keyed(Generic[T]):
-    """Equal to another :class:`Keyed` of an equal key; keeps the value alive, so a key may name parts of it by id.
+class MemoKey(Generic[T]):
+    """Equal to another :class:`MemoKey` of an equal key; keeps the value alive, so a key may name parts of it by id.
 
-    >>> Keyed([1], "one") == Keyed([1, 1], "one"), Keyed([1], "one") == Keyed([1], "two")
+    >>> MemoKey([1], "one") == MemoKey([1, 1], "one"), MemoKey([1], "one") == MemoKey([1], "two")
     (True, False)
     """
 
@@ -47,4 +47,4 @@ class Keyed(Generic[T]):
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keyed) and other.key == self.key
+        return isinstance(other, MemoKey) and other.key == self.key

@@ -1,4 +1,4 @@
-"""How a tensor lies on one mesh axis, in the words of PyTorch's DTensor.
+"""How a tensor lies on one mesh axis, in terms of PyTorch's DTensor.
 
 A *layout* is one placement per mesh axis.  When several axes shard one dim,
 the axis that stands first in the mesh cuts first (DTensor's left-to-right

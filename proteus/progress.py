@@ -11,7 +11,7 @@ STOP, ENDED = 0, 1
 
 
 class Progress:
-    """What a simulation tells while it runs, and what it may be told.
+    """Progress of a running simulation, and a way to stop it.
 
     Hand it to :func:`proteus.simulate` in one thread and look at it in
     another.  The engine reads and writes two numbers in place, so neither

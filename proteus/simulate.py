@@ -106,8 +106,8 @@ def _with_least_recomputation(tree: StrategyTree, cluster: Cluster, options: _Op
         return plain
     fitting, last = [], plain
     for way in ways(tree, with_offload=bool(cluster.gpu().c2c_Bps)):
-        for what, saving in way:
-            last = _simulate(saving.noting(f"recompute=auto: {what}"), cluster, options)
+        for recomputed, saving in way:
+            last = _simulate(saving.noting(f"recompute=auto: {recomputed}"), cluster, options)
             if last.fits:
                 fitting.append(last)
                 break

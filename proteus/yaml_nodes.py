@@ -113,7 +113,7 @@ class _Values:
             key = self._scalar(key_node)
             at = (*path, str(key_node.value))
             if key in values or at in self.lines:
-                raise self.fail(key_node, f"{_quoted('.'.join(at))} stands there twice; keep one")
+                raise self.fail(key_node, f"{_quoted('.'.join(at))} is given twice; keep one")
             self.lines[at] = key_node.start_mark.line + 1
             values[key] = self.value(item, at)
         return values

@@ -63,19 +63,19 @@ def install() -> None:
         run_installers("a browser for the tests", [sys.executable, "-m", "playwright", "install", "chromium"])
 
 
-def apt_install(what: str, *packages: str) -> None:
+def apt_install(purpose: str, *packages: str) -> None:
     """Install Debian packages, without what they only recommend."""
     run_installers(
-        what,
+        purpose,
         ["apt-get", "update", "-q"],
         ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages],
     )
 
 
-def run_installers(what: str, *commands: list[str]) -> None:
+def run_installers(purpose: str, *commands: list[str]) -> None:
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     for command in commands:
-        print(f"Installing {what}: {' '.join(command)}", file=sys.stderr)
+        print(f"Installing {purpose}: {' '.join(command)}", file=sys.stderr)
         run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if run.returncode:
             print(run.stdout.decode(errors="replace")[-2000:], file=sys.stderr)

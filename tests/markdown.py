@@ -26,11 +26,11 @@ def code_blocks(page: Path) -> list[Code]:
     source = page.read_text(encoding="utf-8")
     return [
         Code(
-            language=found["info"].strip(),
-            text=found["text"],
-            line=source.count("\n", 0, found.start("text")) + 1,
+            language=match["info"].strip(),
+            text=match["text"],
+            line=source.count("\n", 0, match.start("text")) + 1,
         )
-        for found in FENCE.finditer(source)
+        for match in FENCE.finditer(source)
     ]
 
 
@@ -54,5 +54,5 @@ def commands(code: Code) -> list[list[str]]:
 def local_links(page: Path) -> list[Path]:
     """Files that a page points to."""
     prose = FENCE.sub("", page.read_text(encoding="utf-8"))
-    targets = [found["target"].split("#")[0] for found in LINK.finditer(prose)]
+    targets = [match["target"].split("#")[0] for match in LINK.finditer(prose)]
     return [page.parent / target for target in targets if target and "://" not in target and ":" not in target]

@@ -54,9 +54,9 @@ def test_sessions_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypa
     write_files(page, tmp_path)
     text = "\n".join("\n" * code.line + code.text for code in with_language(page, "pycon"))
     test = doctest.DocTestParser().get_doctest(text, {}, ids(page), str(page), 0)
-    said: list[str] = []
+    lines: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    assert runner.run(test, out=said.append).failed == 0, "".join(said)
+    assert runner.run(test, out=lines.append).failed == 0, "".join(lines)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if with_language(page, "console")], ids=ids)
@@ -77,5 +77,5 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_project_speaks_of_itself_alone() -> None:
     """No path of somebody's machine in a page."""
     for page in PAGES:
-        found = re.search(r"(?<![\w.])/(work|home|root|Users|tmp)/", page.read_text(encoding="utf-8"))
-        assert found is None, f"{ids(page)}: {found}"
+        match = re.search(r"(?<![\w.])/(work|home|root|Users|tmp)/", page.read_text(encoding="utf-8"))
+        assert match is None, f"{ids(page)}: {match}"

@@ -190,7 +190,7 @@ def grid(*rows: str) -> tuple[str, str]:
 #: what is wrong → (what to replace in a good tree, by what, words of the message)
 WRONG_TREES: dict[str, tuple[str, str, str]] = {
     "aliases of aliases": ("model: tiny-gpt", "model: &a [x]\nseq: [*a, *a]", "line 2: alias *a"),
-    "a field twice": ("mesh: {pp: 2, dp: 2,", "mesh: {pp: 2, dp: 2, dp: 4,", "mesh.dp stands there twice"),
+    "a field twice": ("mesh: {pp: 2, dp: 2,", "mesh: {pp: 2, dp: 2, dp: 4,", "mesh.dp is given twice"),
     "unknown node": ("  model:\n", "  layers.0.nope: {recompute: full}\n  model:\n", "unknown tree node"),
     "wrong degree": ("mesh: {pp: 2, dp: 2,", "mesh: {pp: 2, dp: 0,", "whole number of at least 1, found 0"),
     "other pipeline degree": ("mesh: {pp: 2,", "mesh: {pp: 4,", "the stages are on 2 pipeline ranks"),

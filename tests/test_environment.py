@@ -41,9 +41,9 @@ def project(root: Path) -> dict:
 def pip_bounds(project: dict) -> dict[str, SpecifierSet]:
     table = project["project"]
     extras = [text for extra in table["optional-dependencies"].values() for text in extra]
-    found = bounds(table["dependencies"] + extras + project["build-system"]["requires"])
-    found.pop(table["name"])  # the extra that names other extras
-    return found | {"python": SpecifierSet(table["requires-python"])}
+    bounds_by_name = bounds(table["dependencies"] + extras + project["build-system"]["requires"])
+    bounds_by_name.pop(table["name"])  # the extra that names other extras
+    return bounds_by_name | {"python": SpecifierSet(table["requires-python"])}
 
 
 def test_conda_names_what_pip_names(root: Path, pip_bounds: dict[str, SpecifierSet]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import stat
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,36 @@ def test_mode_is_that_of_any_new_file(tmp_path: Path) -> None:
         pass
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "out")}
     assert len(modes) == 1
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+    target = tmp_path / "trace.json"
+    target.write_text("old")
+    target.chmod(0o640)
+    with atomic_write(target) as temporary:
+        temporary.write_text("new")
+    assert target.read_text() == "new" and target.stat().st_mode & 0o777 == 0o640
+
+
+def test_the_file_behind_a_link_is_written(tmp_path: Path) -> None:
+    target, link = tmp_path / "real.json", tmp_path / "link.json"
+    target.write_text("old")
+    link.symlink_to(target)
+    with atomic_write(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink() and target.read_text() == "new"
+
+
+def test_a_pipe_is_written_into_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    with atomic_write(pipe) as temporary:
+        temporary.write_text("through")
+    reader.join(timeout=10)
+    assert received == [b"through"] and pipe.is_fifo()
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
@@ -154,10 +186,10 @@ def test_depth_within_the_limit_is_read(parser: Any) -> None:
         ("a: &x 1\nb: *x", "f.yaml, line 2: alias *x; write the value out"),
         ("a: &x [*x]", "f.yaml, line 1: alias *x; write the value out"),
         ("<<: {a: 1}", "f.yaml, line 1: merge key <<; write the values out"),
-        ("a: 1\nb: 2\na: 3", "f.yaml, line 3: a stands there twice; keep one"),
-        ("b:\n  a: 1\n  a: 3", "f.yaml, line 3: b.a stands there twice; keep one"),
-        ("1: a\n0x1: b", "f.yaml, line 2: 0x1 stands there twice; keep one"),
-        ("1: a\n'1': b", "f.yaml, line 2: 1 stands there twice; keep one"),
+        ("a: 1\nb: 2\na: 3", "f.yaml, line 3: a is given twice; keep one"),
+        ("b:\n  a: 1\n  a: 3", "f.yaml, line 3: b.a is given twice; keep one"),
+        ("1: a\n0x1: b", "f.yaml, line 2: 0x1 is given twice; keep one"),
+        ("1: a\n'1': b", "f.yaml, line 2: 1 is given twice; keep one"),
         ("a:\n  [x]: 1", "f.yaml, line 2: a key that is a list or a mapping; a key is one word or number"),
         ("a: !!python/object:os.system x", "f.yaml, line 1: tag tag:yaml.org,2002:python/object:os.system; write"),
         ("a: !!set {x}", "f.yaml, line 1: tag tag:yaml.org,2002:set; write plain values without tags"),
@@ -183,12 +215,12 @@ def test_what_is_no_plain_yaml_is_refused(parser: Any, text: str, message: str) 
     [
         ("[" * 100_000, "f.json, line 1: is nested deeper than 32 levels"),
         ('\n{"a":' * 100, "f.json, line 34: is nested deeper than 32 levels"),
-        ('{"a": 1,\n "a": 2}', "f.json, line 2: a stands there twice; keep one"),
-        ('{"a": [{"b": 1,\n "b": 2}]}', "f.json, line 2: b stands there twice; keep one"),
-        ('{"a": 1', "f.json, line 1: is no JSON: Expecting ',' delimiter at column 8"),
-        ("", "f.json, line 1: is no JSON: Expecting value at column 1"),
-        ("9" * 5000, "f.json: is no JSON that can be read: Exceeds the limit (4300 digits)"),
-        ('"' + "[" * 100, "f.json, line 1: is no JSON: Unterminated string"),
+        ('{"a": 1,\n "a": 2}', "f.json, line 2: a is given twice; keep one"),
+        ('{"a": [{"b": 1,\n "b": 2}]}', "f.json, line 2: b is given twice; keep one"),
+        ('{"a": 1', "f.json, line 1: is not JSON: Expecting ',' delimiter at column 8"),
+        ("", "f.json, line 1: is not JSON: Expecting value at column 1"),
+        ("9" * 5000, "f.json: is not JSON that can be read: Exceeds the limit (4300 digits)"),
+        ('"' + "[" * 100, "f.json, line 1: is not JSON: Unterminated string"),
     ],
 )
 def test_what_is_no_plain_json_is_refused(text: str, message: str) -> None:

@@ -22,14 +22,14 @@ ORDER = (
     "errors", "arguments", "callable_module", "progress", "units", "identity", "yaml_nodes", "files",
     "mesh", "placement",
     "model", "hardware", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
-    "calibration", "search", "launch", "validation", "verify", "profiling", "cli",
+    "calibration", "search", "launch", "traces", "validation", "torch_import", "verify", "profiling", "cli",
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them
 COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "hardware", "cluster", "frameworks", "costs"}
 #: the language between compiler and engine: the one writes it, the other plays it.  It imports errors only.
 LANGUAGE = "proteus.htae.tasks"
 #: the only folders that may import torch
-TORCH_ROOMS = {"verify", "profiling"}
+TORCH_ROOMS = {"torch_import", "verify", "profiling"}
 #: libraries that the other folders of proteus do not import, not even late
 NEVER = {"torch", "ipywidgets", "anywidget", "bokeh", "jupyter_bokeh", "traitlets", "jupyterlab", "scipy"}
 #: libraries that a function may import when the user asks for what needs them

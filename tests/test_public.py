@@ -51,8 +51,8 @@ def test_the_version_is_the_package_s(root: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def module_names() -> list[str]:
-    found = [module.name for module in pkgutil.walk_packages(pt.__path__, "proteus.")]
-    return [name for name in found if not name.endswith("__main__")]
+    names = [module.name for module in pkgutil.walk_packages(pt.__path__, "proteus.")]
+    return [name for name in names if not name.endswith("__main__")]
 
 
 @pytest.mark.parametrize("name", module_names())
@@ -132,10 +132,10 @@ assert main(["lab"]) == 2
 """,
     )
     assert run.returncode == 0, run.stderr
-    said = [*run.stdout.splitlines(), *run.stderr.splitlines()]
-    assert len(said) == 3
-    for line, what in zip(said, ("pt.lab", "an HTML report", "proteus: proteus lab")):
-        assert line.startswith(f"{what} needs ") and line.endswith("; install it: pip install 'proteus-sim[lab]'")
+    lines = [*run.stdout.splitlines(), *run.stderr.splitlines()]
+    assert len(lines) == 3
+    for line, feature in zip(lines, ("pt.lab", "an HTML report", "proteus: proteus lab")):
+        assert line.startswith(f"{feature} needs ") and line.endswith("; install it: pip install 'proteus-sim[lab]'")
 
 
 def test_a_fault_of_ours_is_no_missing_extra() -> None:

@@ -75,6 +75,8 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "simulate cal": lambda x: pt.simulate(TREE, CLUSTER, calibration=x),
     "simulate fold": lambda x: pt.simulate(TREE, CLUSTER, fold=x),
     "simulate prog": lambda x: pt.simulate(TREE, CLUSTER, progress=x),
+    "read_trace": lambda x: pt.read_trace(x),
+    "read_trace align": lambda x: pt.read_trace(HF, align=x),
     "search gb": lambda x: pt.search(MODEL, CLUSTER, global_batch=x, budget=1),
     "search m": lambda x: pt.search(x, CLUSTER, global_batch=8, budget=1),
     "search c": lambda x: pt.search(MODEL, x, global_batch=8, budget=1),

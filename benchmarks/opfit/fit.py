@@ -46,8 +46,8 @@ def _many(
     """`function` over the rows of a matrix of arguments, compiled."""
     # the curves call small functions of their own package: compile those too
     helpers = {"gemm_time_s": numba.njit(gemm_time_s), "out_size": numba.njit(out_size)}
-    own = FunctionType(function.__code__, {**function.__globals__, **helpers}, argdefs=function.__defaults__)
-    compiled = numba.njit(own)
+    own_copy = FunctionType(function.__code__, {**function.__globals__, **helpers}, argdefs=function.__defaults__)
+    compiled = numba.njit(own_copy)
     names = [f"a[i, {j}]" for j in range(num_args)] + [f"p[{j}]" for j in range(num_params)]
     lines = ["def many(a, p):", " out = np.empty(len(a))", " for i in range(len(a)):"]
     source = "\n".join([*lines, f"  out[i] = f({', '.join(names)})", " return out"])
@@ -144,7 +144,7 @@ def bound_s(s: Samples) -> np.ndarray:
 
 
 #: share of a source's rows, those with the least work, that tell its harness; and from how many rows on
-LEAST_WORK, ENOUGH_ROWS = 0.1, 100
+MIN_WORK, ENOUGH_ROWS = 0.1, 100
 #: time of a small kernel over that of its work at the rates of the sheet
 SMALL_KERNEL = 3.0
 #: pull of a source's offset to the time of its harness, relative
@@ -159,7 +159,7 @@ def host_s(s: Samples) -> float:
     if len(s.time_s) < ENOUGH_ROWS:
         return 0.0
     work_s = bound_s(s)
-    least = work_s <= np.quantile(work_s, LEAST_WORK)
+    least = work_s <= np.quantile(work_s, MIN_WORK)
     return max(0.0, float(np.median((s.time_s - SMALL_KERNEL * work_s)[least])))
 
 
@@ -170,7 +170,7 @@ CHIP_PRIOR, FARTHEST_CHIP = 0.025, 1.5
 #: ... firmer where sources that measured one chip lie as far apart as chips do
 FIRM_CHIP_PRIOR = {"conv": 0.3}
 #: most that a source's timing may add to every row [us]
-MOST_OFFSET_US = 400.0
+MAX_OFFSET_US = 400.0
 #: an offset that all sources share is the floor of the kernel, up to this [s]
 SHARED_OFFSET_S = 8e-6
 #: relative residual at which a row starts to count as an outlier
@@ -188,15 +188,15 @@ def fit(
     """
     begin = family.start if start is None else start
     sources, chips = sorted({s.source for s in data}), sorted({s.chip for s in data})
-    num, own = len(begin), len(chips) if len(chips) > 1 else 0
+    num, num_chip_terms = len(begin), len(chips) if len(chips) > 1 else 0
     low, high = np.log(family.low), np.log(family.high)
     #: an offset in units of 1 us, at least almost zero
     first = np.concatenate([
-        np.clip(np.log(begin), low + 1e-6, high - 1e-6), np.zeros(own), np.full(len(sources), 0.5)
+        np.clip(np.log(begin), low + 1e-6, high - 1e-6), np.zeros(num_chip_terms), np.full(len(sources), 0.5)
     ])  # fmt: skip
     bounds = (
-        np.concatenate([low, np.full(own, -FARTHEST_CHIP), np.zeros(len(sources))]),
-        np.concatenate([high, np.full(own, FARTHEST_CHIP), np.full(len(sources), MOST_OFFSET_US)]),
+        np.concatenate([low, np.full(num_chip_terms, -FARTHEST_CHIP), np.zeros(len(sources))]),
+        np.concatenate([high, np.full(num_chip_terms, FARTHEST_CHIP), np.full(len(sources), MAX_OFFSET_US)]),
     )
     weight = [len(s.time_s) ** -0.25 for s in data]
     total = sum(len(s.time_s) ** 0.5 for s in data)
@@ -206,27 +206,27 @@ def fit(
 
     def by_chip(x: np.ndarray, chip: str) -> np.ndarray:
         params = np.exp(x[:num])
-        if own:
+        if num_chip_terms:
             params[0] *= np.exp(x[num + chips.index(chip)])
         return params
 
     def residuals(x: np.ndarray) -> np.ndarray:
         parts = []
         for s, w in zip(data, weight, strict=True):
-            offset = x[num + own + sources.index(s.source)] * 1e-6
+            offset = x[num + num_chip_terms + sources.index(s.source)] * 1e-6
             error = np.log((family.many(s.args, by_chip(x, s.chip)) + offset) / s.time_s)
             robust = np.sign(error) * np.sqrt(2.0 * OUTLIER * (np.sqrt(1 + (error / OUTLIER) ** 2) - 1.0) * OUTLIER)
             parts.append(w * robust)
         parts.append(pull * np.sqrt(total) * (x[:num] - prior))
-        parts.append(chip_pull * np.sqrt(total) * x[num : num + own])
-        parts.append(HOST_PRIOR * np.sqrt(total) * (x[num + own :] / host_us - 1.0))
+        parts.append(chip_pull * np.sqrt(total) * x[num : num + num_chip_terms])
+        parts.append(HOST_PRIOR * np.sqrt(total) * (x[num + num_chip_terms :] / host_us - 1.0))
         return np.concatenate(parts)
 
-    found = least_squares(residuals, first, bounds=bounds, diff_step=1e-3, max_nfev=200)
-    params = {chip: by_chip(found.x, chip) for chip in chips}
-    extra = found.x[num + own :] * 1e-6
+    solution = least_squares(residuals, first, bounds=bounds, diff_step=1e-3, max_nfev=200)
+    params = {chip: by_chip(solution.x, chip) for chip in chips}
+    extra = solution.x[num + num_chip_terms :] * 1e-6
     floor = family.names.index("floor_s")
-    shared = min(float(extra.min()), max(0.0, SHARED_OFFSET_S - float(np.exp(found.x[floor]))))
+    shared = min(float(extra.min()), max(0.0, SHARED_OFFSET_S - float(np.exp(solution.x[floor]))))
     for values in params.values():
         values[floor] += shared
     return params, dict(zip(sources, extra - shared, strict=True))
@@ -237,9 +237,9 @@ def fit_near(family: Family, data: Sequence[Samples]) -> tuple[dict[str, np.ndar
     shared, offsets = fit(family, data)
     params = {}
     for chip, start in shared.items():
-        own, found = fit(family, [s for s in data if s.chip == chip], start, SHARED_PRIOR)
-        params |= own
-        offsets |= found
+        chip_params, chip_offsets = fit(family, [s for s in data if s.chip == chip], start, SHARED_PRIOR)
+        params |= chip_params
+        offsets |= chip_offsets
     return params, offsets
 
 

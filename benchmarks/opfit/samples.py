@@ -66,16 +66,16 @@ def _gpu(name: str) -> Gpu | None:
 
 def _grouped(family: str, frame: pd.DataFrame) -> list[Samples]:
     """`frame` has the columns chip, key, source, time_s, args and label."""
-    found = []
+    groups = []
     for (chip, key, source), rows in frame.groupby(["chip", "key", "source"]):
         args = np.array(rows["args"].tolist(), dtype=np.float64)
-        found.append(
+        groups.append(
             Samples(
                 family=family, chip=chip, key=key, source=source, args=args,
                 time_s=rows["time_s"].to_numpy(float), label=rows["label"].to_numpy(str),
             )
         )  # fmt: skip
-    return found
+    return groups
 
 
 def _row(gpu: Gpu, key: str, source: str, time_s: float, args: list[float], label: str = "") -> dict[str, object]:
@@ -97,7 +97,7 @@ def _sheet(family: str, gpu: Gpu, dtype: str) -> list[float]:
 
 def gemm(folder: Path) -> list[Samples]:
     frame = pd.read_csv(folder / "gemm.csv", low_memory=False)
-    found = []
+    rows = []
     for row in frame.itertuples():
         gpu = _gpu(row.gpu)
         if gpu is None:
@@ -115,7 +115,7 @@ def gemm(folder: Path) -> list[Samples]:
         if dtype == "fp8":
             # the measured op first quantises its input: reads bf16, writes fp8, in a kernel of its own
             time_s = max(time_s - 3.0 * m * k / (gpu.memory_Bps * STREAM_EFF), SHORTEST_SHARE * time_s)
-        found.append(
+        rows.append(
             _row(
                 gpu,
                 dtype,
@@ -125,25 +125,25 @@ def gemm(folder: Path) -> list[Samples]:
                 row.op,
             )
         )
-    return _grouped("gemm", pd.DataFrame(found))
+    return _grouped("gemm", pd.DataFrame(rows))
 
 
 def attention(folder: Path) -> list[Samples]:
     """Forward of serving libraries; forward and backward of flash attention."""
     frame = pd.read_csv(folder / "attention.csv")
     frame = frame[frame.op == "attention_prefill"]
-    found = []
+    rows = []
     for row in frame.itertuples():
         gpu = _gpu(row.gpu)
         if gpu is None:
             continue
         dim = float(row.head_dim)
         args = [row.batch, row.heads, row.kv_heads, row.seq_q, row.seq_kv, dim, dim, 1.0, 0.0, 2.0]
-        found.append(
+        rows.append(
             _row(gpu, "serving", row.source, row.time_us * 1e-6, [*map(float, args), *_sheet("attention", gpu, "bf16")])
         )
-    found += _published_attention(folder)
-    return _grouped("attention", pd.DataFrame(found))
+    rows += _published_attention(folder)
+    return _grouped("attention", pd.DataFrame(rows))
 
 
 FLASH = {
@@ -158,17 +158,17 @@ DIRECTIONS = {"fwd": (0.0, 2.0), "bwd": (1.0, 5.0), "fwd+bwd": (2.0, 7.0)}
 
 def _published_attention(folder: Path) -> list[dict[str, object]]:
     """Rates of training kernels, printed as TFLOPS of 4 (bwd 10) b h s^2 d, half of it if causal."""
-    own = pd.read_csv(Path(__file__).parent / "attention.csv")
-    other = pd.read_csv(folder / "attention.csv")
-    whole = other.sw == WHOLE_SQUARE
-    other = other.assign(
-        variant=other.sw.map(FLASH),
-        seq=other.seq_q,
-        causal=((other.causal == "True") | whole).astype(int),
-        tflops=other.tflops.where(~whole, other.tflops / 2.0),
-    )[other.sw.isin(FLASH) & ~(whole & (other.head_dim != 128))]  # values are narrower than its longer keys
-    found = []
-    rows = pd.concat([own, other])
+    hand_read = pd.read_csv(Path(__file__).parent / "attention.csv")
+    published = pd.read_csv(folder / "attention.csv")
+    whole = published.sw == WHOLE_SQUARE
+    published = published.assign(
+        variant=published.sw.map(FLASH),
+        seq=published.seq_q,
+        causal=((published.causal == "True") | whole).astype(int),
+        tflops=published.tflops.where(~whole, published.tflops / 2.0),
+    )[published.sw.isin(FLASH) & ~(whole & (published.head_dim != 128))]  # values are narrower than its longer keys
+    rows_read = []
+    rows = pd.concat([hand_read, published])
     rows = rows.assign(kv_heads=rows.kv_heads.fillna(rows.heads), seq_kv=rows.seq_kv.fillna(rows.seq))
     for row in rows.itertuples():
         gpu = _gpu(row.gpu)
@@ -190,14 +190,14 @@ def _published_attention(folder: Path) -> list[dict[str, object]]:
             2.0,
             *_sheet("attention", gpu, "bf16"),
         ]
-        found.append(_row(gpu, row.variant, row.source, flop / (row.tflops * 1e12), args))
-    return found
+        rows_read.append(_row(gpu, row.variant, row.source, flop / (row.tflops * 1e12), args))
+    return rows_read
 
 
 def conv(folder: Path) -> list[Samples]:
     frame = pd.read_csv(folder / "conv.csv")
     direction = {"fwd": 0.0, "bwd_data": 1.0, "bwd_weight": 2.0}
-    found = []
+    rows = []
     for row in frame.itertuples():
         gpu = _gpu(row.gpu)
         if gpu is None:
@@ -214,8 +214,8 @@ def conv(folder: Path) -> list[Samples]:
         memory_Bps *= curves.find("memory", "stream", gpu).params[0]
         sheet = [peak, memory_Bps, sms]
         args = [*map(float, shape), direction[row.dir], float(dtype != "fp32"), BYTES[dtype], *sheet]
-        found.append(_row(gpu, dtype, row.source, row.time_us * 1e-6, args, row.dir))
-    return _grouped("conv", pd.DataFrame(found))
+        rows.append(_row(gpu, dtype, row.source, row.time_us * 1e-6, args, row.dir))
+    return _grouped("conv", pd.DataFrame(rows))
 
 
 #: access pattern of the measured memory-bound ops; silu_mul of vLLM gives every row to one block, as a softmax does
@@ -228,7 +228,7 @@ ACCESS = {
 def memory(folder: Path) -> list[Samples]:
     frame = pd.read_csv(folder / "memops.csv")
     frame = frame[frame.time_us.notna()]
-    found = []
+    rows = []
     for row in frame.itertuples():
         gpu = _gpu(row.gpu)
         if gpu is None:
@@ -238,5 +238,5 @@ def memory(folder: Path) -> list[Samples]:
         if name == "pow_fwd":
             moved *= 1.5  # the exponent is a second tensor: three passes
         args = [moved, *curves.access(ACCESS.get(name, "stream")), gpu.memory_Bps, float(gpu.num_sms or 1)]
-        found.append(_row(gpu, "stream", row.source, row.time_us * 1e-6, args, name))
-    return _grouped("memory", pd.DataFrame(found))
+        rows.append(_row(gpu, "stream", row.source, row.time_us * 1e-6, args, name))
+    return _grouped("memory", pd.DataFrame(rows))

@@ -86,8 +86,8 @@ def cross_entropy(logits: Tensor, labels: Tensor, tp: int, first: int) -> Tensor
     total = summed((logits - top[..., None]).exp().sum(-1), tp)
     local = labels - first
     held = (local >= 0) & (local < logits.shape[-1])
-    found = logits.gather(-1, local.clamp(0, logits.shape[-1] - 1)[..., None])[..., 0]
-    picked = summed(torch.where(held, found, 0.0) if tp > 1 else found, tp)
+    at_target = logits.gather(-1, local.clamp(0, logits.shape[-1] - 1)[..., None])[..., 0]
+    picked = summed(torch.where(held, at_target, 0.0) if tp > 1 else at_target, tp)
     return (total.log() + top - picked).mean()
 
 

@@ -34,7 +34,7 @@ CASES = (
 )
 WORDS = {"alone": "2 processes, nothing shared", "ddp": "data parallel (DDP)", "tp": "tensor parallel"}
 #: a step counts as quiet when its threads waited less than this share of it for a core
-QUIET_SHARE, FEWEST_QUIET = 0.05, 10
+QUIET_SHARE, MIN_QUIET = 0.05, 10
 START, END = "<!-- table -->", "<!-- end of table -->"
 
 
@@ -99,7 +99,7 @@ def chosen(case: Case, steps: Steps) -> tuple[list[tuple[float, float]], bool]:
     if case.how == "alone":
         return [(own_s, 0.0) for own_s in steps.own_s], True
     calm = [row for row in rows if row[1] <= QUIET_SHARE]
-    if len(calm) >= FEWEST_QUIET:
+    if len(calm) >= MIN_QUIET:
         return calm, True
     return rows[: max(len(rows) // 10, 3)], False
 

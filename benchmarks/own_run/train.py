@@ -74,12 +74,12 @@ def train(case: Case, setting: Setting, seconds: float) -> Steps:
     answers: SimpleQueue[Steps] = get_context("spawn").SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="proteus-own-run-") as folder:
         running = spawn(_process, (case, setting, folder, answers, seconds), nprocs=setting.num_ranks, join=False)
-        found: Steps | None = None
+        steps: Steps | None = None
         while not running.join(timeout=0.05):
             if not answers.empty():
-                found = answers.get()
-    assert found is not None
-    return found
+                steps = answers.get()
+    assert steps is not None
+    return steps
 
 
 def _process(rank: int, case: Case, setting: Setting, folder: str, answers: SimpleQueue[Steps], seconds: float) -> None:
@@ -97,11 +97,11 @@ def _process(rank: int, case: Case, setting: Setting, folder: str, answers: Simp
     dist.broadcast(count, 0)
     rows = []
     for _ in range(int(count)):
-        waited, own, begin = all_waited_s(), waited_s(), time.perf_counter()
+        waited, own_waited_s, begin = all_waited_s(), waited_s(), time.perf_counter()
         step()
         _wait(device)
         elapsed = time.perf_counter() - begin
-        rows.append((elapsed, all_waited_s() - waited, elapsed - (waited_s() - own)))
+        rows.append((elapsed, all_waited_s() - waited, elapsed - (waited_s() - own_waited_s)))
     columns = torch.tensor(rows, dtype=torch.float64, device=device)
     waiting = columns[:, 1].contiguous()
     dist.all_reduce(waiting, op=dist.ReduceOp.MAX)

@@ -11,7 +11,7 @@ from proteus.strategy import StrategyTree
 
 
 def calibrated(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> Cluster:
-    """`cluster` with the constants that measured runs ask for.
+    """`cluster` with constants fitted to measured runs.
 
     Parameters
     ----------

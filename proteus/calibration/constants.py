@@ -119,7 +119,7 @@ def _calibration(constants: Constants) -> Calibration:
 
 @takes(InputError, cluster=A(Cluster), runs=Each(MeasuredRun()))
 def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> Constants:
-    """The constants that `runs` ask for.
+    """The constants fitted to `runs`.
 
     Parameters
     ----------
@@ -139,13 +139,15 @@ def calibrate(cluster: Cluster, runs: Sequence[tuple[StrategyTree, float]]) -> C
         raise InputError("no measured runs; one is enough")
     names = tuple(PRIOR)
     bare = replace(cluster, calibration=None)
-    found = np.zeros(len(names))
+    constants = np.zeros(len(names))
     measured = np.log([measured_s for _, measured_s in runs])
     for _ in range(ROUNDS):
-        base = _log_times(bare, runs, found)
-        slopes = np.stack([(_log_times(bare, runs, found + STEP * unit) - base) / STEP for unit in np.eye(len(names))])
-        found = _most_likely(slopes.T, measured - base + slopes.T @ found)
-    factors = np.exp(np.clip(found, -math.log(LARGEST), math.log(LARGEST)))
+        base = _log_times(bare, runs, constants)
+        slopes = np.stack(
+            [(_log_times(bare, runs, constants + STEP * unit) - base) / STEP for unit in np.eye(len(names))]
+        )
+        constants = _most_likely(slopes.T, measured - base + slopes.T @ constants)
+    factors = np.exp(np.clip(constants, -math.log(LARGEST), math.log(LARGEST)))
     return Constants(
         **dict(zip(names, factors.tolist(), strict=True)), source=f"{len(runs)} measured runs on {cluster.name}"
     )

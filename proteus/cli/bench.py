@@ -96,7 +96,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "bench",
-        help="compile and simulate times of the named cases",
+        help="time compilation and simulation of named cases",
         description=f"Median of {REPEATS} warm runs of each case.",
         allow_abbrev=False,
     )
@@ -124,8 +124,8 @@ def run(options: argparse.Namespace) -> int:
 
 def measure_apart(name: str) -> dict[str, Any]:
     """Measure a case in a fresh process, so that its peak memory is its own."""
-    found: dict[str, Any] = _apart(measure, name)
-    return found
+    measurement: dict[str, Any] = _apart(measure, name)
+    return measurement
 
 
 def _apart(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -185,8 +185,8 @@ def first_run(case: Case) -> Mapping[str, Any]:
     """Timings of the first run of a case in a process whose kernels another model has loaded."""
     import proteus as pt
 
-    other = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=4, pp=2, global_batch=16)
-    pt.simulate(other, pt.clusters.load("dgx-a100"))
+    small_tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=4, pp=2, global_batch=16)
+    pt.simulate(small_tree, pt.clusters.load("dgx-a100"))
     cluster = cluster_of(case)
     tree = pt.StrategyTree(pt.models.load(case.model)).parallelize(**case.settings)
     return {**asdict(pt.simulate(tree, cluster).timings), "ranks": cluster.num_devices}

@@ -14,7 +14,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "cluster",
-        help="read a topology file and say what is in it",
+        help="read a topology file and describe it",
         description="Read a topology file (NCCL XML, nvidia-smi topo -m, rocm-smi --showtopo) or a preset.",
         allow_abbrev=False,
     )

@@ -81,9 +81,9 @@ def named_factor(text: str) -> tuple[str, float]:
 def add_cluster_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """What completes a topology file, and what-if faults."""
     parser.add_argument(
-        "--gpu", metavar="NAME|FILE.yaml", help="GPU in the hosts, e.g. a100-40gb, or a file that describes one"
+        "--gpu", metavar="NAME|FILE.yaml", help="GPU of the hosts, e.g. a100-40gb, or a YAML file that describes one"
     )
-    parser.add_argument("--nodes", type=positive, metavar="N", help="hosts of the cluster (default 1)")
+    parser.add_argument("--nodes", type=positive, metavar="N", help="number of hosts (default 1)")
     faults = {
         "--slow-device": (named_factor, "DEVICE=FACTOR", "this device computes FACTOR times as long; may be repeated"),
         "--slow-link": (named_factor, "LINK=FRACTION", "links that match this name at a fraction of their speed"),
@@ -98,15 +98,16 @@ def add_model_flags(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *
     parser.add_argument(
         "--model",
         required=needed,
-        metavar="NAME|config.json",
-        help="a model of the zoo, an architecture such as llama with its sizes in --set, or a Hugging Face config",
+        metavar="NAME|config.json|MODULE:FUNCTION",
+        help="a built-in model, an architecture such as llama with its sizes in --set, a Hugging Face config, or a "
+        "function that makes a PyTorch module (it is run)",
     )
     parser.add_argument(
         "--set",
         dest="dims",
         type=dims,
         metavar="DIM=VALUE,...",
-        help="dims of a model of the zoo or sizes of an architecture, e.g. layers=40,hidden=5120,experts.num=8",
+        help="dims of a built-in model or sizes of an architecture, e.g. layers=40,hidden=5120,experts.num=8",
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proteus.cli.flags import given_settings
-from proteus.errors import InputError
+from proteus.errors import InputError, needs_extra
 from proteus.strategy.plan import Plan
 
 if TYPE_CHECKING:
@@ -22,15 +23,35 @@ def load_model(options: argparse.Namespace) -> Model:
     import proteus as pt
 
     if options.model is None:
-        raise InputError("--model is missing: a model of the zoo or a Hugging Face config.json")
+        raise InputError("--model is missing: a built-in model, a Hugging Face config.json, or package.module:function")
+    if is_function_name(options.model):
+        model = _load_named(options.model)
+        return model if options.seq is None else model.with_seq(options.seq)
     if names_a_file(options.model):
         if options.dims:
-            raise InputError(f"--set is for models of the zoo; change the sizes in {options.model}")
+            raise InputError(f"--set is for built-in models; change the sizes in {options.model}")
         return pt.from_hf(options.model, seq=options.seq)
     dims = options.dims or {}
     if options.seq is not None and "seq" in dims:
         raise InputError(f"--seq {options.seq} and seq={dims['seq']} in --set; give one of them")
     return pt.models.load(options.model, **({"seq": options.seq} if options.seq is not None else {}), **dims)
+
+
+def is_function_name(text: str) -> bool:
+    """Whether ``--model`` names a function of the user's, which makes the model.
+
+    >>> is_function_name("my_pkg.models:make"), is_function_name("llama3-8b"), is_function_name("a/config.json")
+    (True, False, False)
+    """
+    return re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", text) is not None
+
+
+def _load_named(name: str) -> Model:
+    """What the user's function makes: the only place where user code runs, and only because the user names it."""
+    with needs_extra("torch", f"--model {name}"):
+        from proteus.torch_import.named import load_named
+
+    return load_named(name)
 
 
 def load_cluster(options: argparse.Namespace) -> Cluster:

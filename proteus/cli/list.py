@@ -57,7 +57,7 @@ def as_table(titles: Iterable[str], rows: Iterable[list[str]]) -> str:
 
 
 def models() -> list[Row]:
-    """Every model of the zoo."""
+    """Every built-in model."""
     from proteus.model import zoo
 
     rows = []

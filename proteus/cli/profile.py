@@ -15,18 +15,18 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "profile",
-        help="measure on this machine what a strategy needs",
+        help="measure the ops and collectives of a strategy on this machine",
         description="Run the ops and collectives of a strategy on this machine, in one process per device (a GPU with "
         "CUDA, else a share of the CPU), and save their times; `proteus simulate --cluster FILE` predicts from them.",
         allow_abbrev=False,
     )
     add_strategy_flags(parser, needs_cluster=False)
     group = parser.add_argument_group("measurement")
-    group.add_argument("--out", required=True, metavar="FILE.json", help="where to save what was measured")
+    group.add_argument("--out", required=True, metavar="FILE.json", help="file for the measurements")
     group.add_argument("--backend", choices=("gloo", "nccl"), help="default: nccl where there are enough GPUs")
     group.add_argument("--threads", type=positive, metavar="N", help="threads of each process on a CPU")
     group.add_argument(
-        "--budget", type=float, default=0.2, metavar="SECONDS", help="for each measurement (default 0.2)"
+        "--budget", type=float, default=0.2, metavar="SECONDS", help="time per measurement (default 0.2)"
     )
     group.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(run=run)

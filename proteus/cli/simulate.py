@@ -21,12 +21,14 @@ def add_to(commands: Any) -> None:
     )
     add_strategy_flags(parser)
     group = parser.add_argument_group("simulation")
-    group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
-    group.add_argument("--calibration", metavar="FILE.json", help="times that `proteus profile` measured and saved")
-    group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")
+    group.add_argument("--no-sharing", action="store_true", help="give every flow the full bandwidth of its links")
+    group.add_argument("--calibration", metavar="FILE.json", help="times measured by `proteus profile`")
+    group.add_argument(
+        "--no-overlap", action="store_true", help="overlapping compute and communication do not slow each other down"
+    )
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    group.add_argument("--explain", action="store_true", help="also print why the step takes as long as it does")
+    group.add_argument("--explain", action="store_true", help="also print where the step time goes")
     group.add_argument("--trace", metavar="FILE", help="write a Chrome trace (.json or .json.gz) that Perfetto opens")
     group.add_argument("--html", metavar="FILE", help="write a report that opens offline in a browser")
     parser.set_defaults(run=run)

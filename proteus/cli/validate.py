@@ -21,26 +21,32 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("file", nargs="?", metavar="FILE.csv", help="a table of runs (.csv or .csv.gz)")
-    parser.add_argument(
-        "--later", action="store_true", help="the shipped runs that were collected when the constants had been set"
-    )
+    parser.add_argument("--later", action="store_true", help="the shipped runs collected after the constants were set")
     parser.add_argument("--table", action="append", metavar="NAME", help="only this source table (may be repeated)")
     parser.add_argument(
-        "--warm", type=int, choices=(0, 1), default=0, metavar="1", help="let one run of a table set three constants"
+        "--warm", type=int, choices=(0, 1), default=0, metavar="1", help="fit three constants to one run of each table"
     )
     parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--worst", type=positive, default=10, metavar="N", help="worst rows to print (default 10)")
+    parser.add_argument(
+        "--worst", type=positive, default=10, metavar="N", help="number of worst rows to print (default 10)"
+    )
     group = parser.add_argument_group("ablation")
-    group.add_argument("--no-sharing", action="store_true", help="every flow has its links for itself")
-    group.add_argument("--no-overlap", action="store_true", help="computation and communication do not slow each other")
-    group.add_argument("--analytic", action="store_true", help="shares of peaks instead of a simulation (Paleo)")
+    group.add_argument("--no-sharing", action="store_true", help="give every flow the full bandwidth of its links")
+    group.add_argument(
+        "--no-overlap", action="store_true", help="overlapping compute and communication do not slow each other down"
+    )
+    group.add_argument(
+        "--analytic", action="store_true", help="a fixed share of peak rates instead of a simulation (Paleo)"
+    )
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="one JSON object on stdout")
     group.add_argument(
         "--commands", action="store_true", help="print the `proteus simulate` command of every row that is scored"
     )
     group.add_argument(
-        "--report", metavar="FILE.md", help="cold, warm, ablation and plots of the shipped runs, as a page"
+        "--report",
+        metavar="FILE.md",
+        help="write the accuracy page: cold, warm, ablation and plots of the shipped runs",
     )
     parser.set_defaults(run=run)
 
@@ -80,11 +86,11 @@ def print_commands(runs: tuple[Run, ...], *, as_json: bool) -> int:
 
     from proteus.validation.score import command_of
 
-    found = [(run.id, *command_of(run)) for run in runs]
+    commands = [(run.id, *command_of(run)) for run in runs]
     if as_json:
-        print_json([{"id": name, "command": command, "reason": reason} for name, command, reason in found])
+        print_json([{"id": name, "command": command, "reason": reason} for name, command, reason in commands])
         return 0
-    for name, command, reason in found:
+    for name, command, reason in commands:
         if command is None:
             print(f"proteus: {name}: {reason}", file=sys.stderr)
         else:

@@ -16,14 +16,16 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "verify",
-        help="run a strategy with real numbers and compare it with the undivided model",
+        help="execute a strategy with real numbers and compare it with the unsharded model",
         description="Run a compiled strategy with real numbers on the CPU, every rank with its own shards, and compare "
         "loss, gradients and updated parameters with the undivided model. Exit code 1 when they differ.",
         allow_abbrev=False,
     )
     add_strategy_flags(parser, needs_cluster=False)
     group = parser.add_argument_group("verification")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of parameters and data (default 0)")
+    group.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="random seed of parameters and data (default 0)"
+    )
     group.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(run=run)
 
@@ -36,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
     cluster = load_cluster(options) if options.cluster else None
     tree = load_tree(options)
     warm_up(announce)
-    found = verify(tree, cluster, options.seed)
+    verification = verify(tree, cluster, options.seed)
     if options.json:
-        print_json(found.to_dict())
+        print_json(verification.to_dict())
     else:
-        print(found)
-    return 0 if found.equal else EXIT_DIFFERS
+        print(verification)
+    return 0 if verification.equal else EXIT_DIFFERS

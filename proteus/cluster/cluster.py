@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from proteus.cluster.survey import Survey
 
 #: several times the largest clusters there are; beyond it the columns of links outgrow a machine's memory
-MOST_DEVICES = 2**20
+MAX_DEVICES = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +70,10 @@ class Cluster:
         counts = [count for _, count in self.runs]
         if not counts or min(counts) < 1:
             raise TopologyError(f"{self.name}: {min(counts, default=0)} hosts; a cluster needs at least 1")
-        if self.num_devices > MOST_DEVICES:
+        if self.num_devices > MAX_DEVICES:
             raise TopologyError(
                 f"{self.name}: {self.num_hosts} hosts of {self.devices_per_host} devices; "
-                f"at most {MOST_DEVICES} devices, so take at most {MOST_DEVICES // self.devices_per_host} hosts"
+                f"at most {MAX_DEVICES} devices, so take at most {MAX_DEVICES // self.devices_per_host} hosts"
             )
         widths = sorted({host.num_gpus for host, _ in self.runs})
         if len(widths) > 1:
@@ -87,10 +87,10 @@ class Cluster:
         object.__setattr__(self, "_columns", build_columns(self.runs, self.fabric, self.faults))
 
     def __repr__(self) -> str:
-        what = ", ".join(
+        parts = ", ".join(
             f"{count} host{'s' * (count > 1)} x {host.num_gpus} {_kinds(host)}" for host, count in self.runs
         )
-        return f"Cluster({self.name}: {what}{', with faults' if self.faults else ''})"
+        return f"Cluster({self.name}: {parts}{', with faults' if self.faults else ''})"
 
     def __hash__(self) -> int:
         return hash((self.name, self.runs, self.fabric, self.faults))
@@ -275,7 +275,7 @@ class Cluster:
 
     # -- other clusters --------------------------------------------------------------------------
 
-    @takes(TopologyError, nodes=Whole(least=1))
+    @takes(TopologyError, nodes=Whole(minimum=1))
     def with_nodes(self, nodes: int) -> Cluster:
         """As many hosts, further ones like the first; faults of hosts that are gone go too."""
         return changes.with_nodes(self, nodes)
@@ -318,13 +318,13 @@ class Cluster:
         """The same hosts on another network."""
         return replace(self, fabric=fabric)
 
-    @takes(TopologyError, device=Whole(least=0), factor=Real(above=0.0))
+    @takes(TopologyError, device=Whole(minimum=0), factor=Real(above=0.0))
     def slow_device(self, device: int, factor: float) -> Cluster:
         """`device` computes `factor` times as long as a healthy one."""
         slow = (*self.faults.slow_devices, (int(device), float(factor)))
         return replace(self, faults=replace(self.faults, slow_devices=slow))
 
-    @takes(TopologyError, sigma=Real(least=0.0), seed=Whole(least=0))
+    @takes(TopologyError, sigma=Real(minimum=0.0), seed=Whole(minimum=0))
     def with_jitter(self, sigma: float, *, seed: int = 0) -> Cluster:
         """Every device a little slower, differently: by ``1 + |normal(0, sigma)|``, the same for equal seeds.
 
@@ -348,14 +348,14 @@ class Cluster:
         slow = (*self.faults.slow_devices, *((device, factor) for device, factor in enumerate(factors.tolist())))
         return replace(self, faults=replace(self.faults, slow_devices=slow))
 
-    @takes(TopologyError, link=Either(Whole(least=0), Text("the name of a link")), fraction=Real(above=0.0))
+    @takes(TopologyError, link=Either(Whole(minimum=0), Text("the name of a link")), fraction=Real(above=0.0))
     def slow_link(self, link: int | str, fraction: float) -> Cluster:
         """A link, or all whose names match a pattern such as ``"host3/nic0->*"``, at a fraction of its capacity."""
         pattern = link if isinstance(link, str) else glob.escape(self.link_name(link))
         slow = (*self.faults.slow_links, (pattern, float(fraction)))
         return replace(self, faults=replace(self.faults, slow_links=slow))
 
-    @takes(TopologyError, host=Whole(least=0), nic=Either(Whole(least=0), Text("the name of a NIC")))
+    @takes(TopologyError, host=Whole(minimum=0), nic=Either(Whole(minimum=0), Text("the name of a NIC")))
     def without_nic(self, host: int, nic: int | str) -> Cluster:
         """NIC `nic` (name or number) of `host` is gone; its GPUs share the next nearest."""
         return changes.without_nic(self, host, nic)
@@ -363,10 +363,10 @@ class Cluster:
     if TYPE_CHECKING:
         # ``proteus/__init__.py`` gives it to the class: fitting needs the simulator, which needs clusters.
         def calibrate(self, runs: Sequence[tuple[Any, float]]) -> Cluster:
-            """The same cluster with the constants that measured runs ask for; see :mod:`proteus.calibration`."""
+            """The same cluster with constants fitted to measured runs; see :mod:`proteus.calibration`."""
 
     @classmethod
-    @takes(TopologyError, parts=Each(A(object, "clusters"), least=1), name=Text())
+    @takes(TopologyError, parts=Each(A(object, "clusters"), minimum=1), name=Text())
     def mixed(cls, parts: Sequence[Cluster], *, name: str = "mixed") -> Cluster:
         """The hosts of several clusters one after another, on the fabric of the first."""
         wrong = next((part for part in parts if not isinstance(part, Cluster)), None)
@@ -378,7 +378,7 @@ class Cluster:
     # -- files and views -------------------------------------------------------------------------
 
     @staticmethod
-    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
+    @takes(TopologyError, path=FilePath(), nodes=Whole(minimum=1))
     def from_nccl_xml(
         path: str | os.PathLike[str], *, nodes: int = 1, gpu: str | os.PathLike[str] | Gpu | None = None
     ) -> Cluster:
@@ -388,7 +388,7 @@ class Cluster:
         return readers.load(path, kind="nccl-xml", gpu=gpu, nodes=nodes)
 
     @staticmethod
-    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
+    @takes(TopologyError, path=FilePath(), nodes=Whole(minimum=1))
     def from_smi_topo(
         path: str | os.PathLike[str], *, gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
     ) -> Cluster:
@@ -398,7 +398,7 @@ class Cluster:
         return readers.load(path, kind="smi-topo", gpu=gpu, nodes=nodes)
 
     @staticmethod
-    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
+    @takes(TopologyError, path=FilePath(), nodes=Whole(minimum=1))
     def from_rocm_smi(
         path: str | os.PathLike[str], *, gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
     ) -> Cluster:
@@ -408,7 +408,7 @@ class Cluster:
         return readers.load(path, kind="rocm-smi", gpu=gpu, nodes=nodes)
 
     @staticmethod
-    @takes(TopologyError, path=FilePath(), nodes=Whole(least=1))
+    @takes(TopologyError, path=FilePath(), nodes=Whole(minimum=1))
     def load_file(
         path: str | os.PathLike[str], gpu: str | os.PathLike[str] | Gpu | None = None, nodes: int = 1
     ) -> Cluster:
@@ -420,11 +420,11 @@ class Cluster:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was repaired or assumed while reading the file."""
-        told = self.survey.warnings if self.survey is not None else ()
+        survey_warnings = self.survey.warnings if self.survey is not None else ()
         notes = [note for host, _ in self.runs for note in host.notes]
         if self.num_hosts > 1:
             notes += [note for host, _ in self.runs for note in host.network_notes]
-        return tuple(dict.fromkeys((*told, *notes)))
+        return tuple(dict.fromkeys((*survey_warnings, *notes)))
 
     def report(self) -> dict[str, Any]:
         """What one host is made of, as plain values for JSON."""

@@ -47,7 +47,10 @@ def names() -> tuple[str, ...]:
 
 
 @takes(
-    TopologyError, name=Text("the name of a preset"), nodes=Maybe(Whole(least=1)), gpu=Maybe(Either(A(Gpu), FilePath()))
+    TopologyError,
+    name=Text("the name of a preset"),
+    nodes=Maybe(Whole(minimum=1)),
+    gpu=Maybe(Either(A(Gpu), FilePath())),
 )
 def load(
     name: str,
@@ -92,7 +95,7 @@ def load(
     key, colon, count = name.strip().lower().partition(":")
     if colon:
         if not count.isdigit():
-            raise InputError(f"cluster {name!r}: {count!r} is no number of nodes; write for example {key}:4")
+            raise InputError(f"cluster {name!r}: {count!r} is not a number of nodes; write for example {key}:4")
         if nodes is not None and nodes != int(count):
             raise InputError(f"cluster {name!r} and nodes={nodes} disagree; give one of them")
         nodes = int(count)

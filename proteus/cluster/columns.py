@@ -164,10 +164,10 @@ def build_columns(runs: Sequence[tuple[Host, int]], fabric: Fabric, faults: Faul
         has_fabric_links=fabric.has_links,
     )
     for pattern, fraction in faults.slow_links:
-        found = matching_links(columns, pattern)
-        if not len(found):
+        links = matching_links(columns, pattern)
+        if not len(links):
             raise TopologyError(f"no link matches {pattern!r}; names look like 'host0/{templates[0].link_name(0)}'")
-        capacity[found] *= fraction
+        capacity[links] *= fraction
     return columns
 
 
@@ -220,7 +220,7 @@ def matching_links(columns: Columns, pattern: str) -> np.ndarray:
     on every host and in the fabric.
     """
     host_part, slash, link_part = pattern.rpartition("/")
-    found = []
+    link_parts = []
     hosts = range(len(columns.template))
     wanted = [h for h in hosts if not slash or fnmatchcase(f"host{h}", host_part)]
     by_template = [
@@ -229,12 +229,12 @@ def matching_links(columns: Columns, pattern: str) -> np.ndarray:
     ]
     for t, local in enumerate(by_template):
         of_this = np.array([h for h in wanted if columns.template[h] == t], np.int64)
-        found.append((columns.link_offset[of_this][:, None] + local).reshape(-1))
+        link_parts.append((columns.link_offset[of_this][:, None] + local).reshape(-1))
     first = int(columns.link_offset[-1])
     if not slash or host_part == "fabric":
         fabric = range(len(columns.capacity_Bps) - first)
-        found.append(first + np.flatnonzero([fnmatchcase(leaf_link_name(i), link_part) for i in fabric]))
-    return np.sort(np.concatenate(found))
+        link_parts.append(first + np.flatnonzero([fnmatchcase(leaf_link_name(i), link_part) for i in fabric]))
+    return np.sort(np.concatenate(link_parts))
 
 
 def leaf_link_name(number: int) -> str:

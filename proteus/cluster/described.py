@@ -58,20 +58,20 @@ def parse(text: str) -> tuple[int | None, Mapping[str, Any]]:
     if line is None:
         raise InputError(f"{head!r} describes no hosts; write HOSTS x GPUS x GPU, such as 4 x 8 x a100-80gb")
     gpu, width = gpus.resolve(line[3].strip()), int(line[2])
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in parts:
         key, equals, value = (word.strip() for word in part.partition("="))
         if key not in FIELDS:
             raise InputError(f"{text!r}: {unknown('field of hosts', key, FIELDS)}")
-        if not equals or key in said:
+        if not equals or key in fields:
             raise InputError(f"{text!r}: write {key}=VALUE once")
         try:
-            said[key] = FIELDS[key](value)
+            fields[key] = FIELDS[key](value)
         except ValueError as error:
             raise InputError(f"{text!r}: {key}={value}; it must be {error}") from None
     if width < 1:
         raise InputError(f"{text!r}: a host has at least 1 GPU")
-    return int(line[1]) if line[1] else None, _preset(gpu, width, **said)
+    return int(line[1]) if line[1] else None, _preset(gpu, width, **fields)
 
 
 def _preset(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from proteus.errors import TopologyError
 
 #: what is slower than this is broken, and takes the job down
-MOST_SLOWER = 1000.0
+MAX_SLOWER = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +32,15 @@ class Faults:
 
     def __post_init__(self) -> None:
         for device, factor in self.slow_devices:
-            if not 1 / MOST_SLOWER <= factor <= MOST_SLOWER:
+            if not 1 / MAX_SLOWER <= factor <= MAX_SLOWER:
                 raise TopologyError(
                     f"device {device} slower by the factor {factor:g}; "
-                    f"it must be from {1 / MOST_SLOWER:g} to {MOST_SLOWER:g}"
+                    f"it must be from {1 / MAX_SLOWER:g} to {MAX_SLOWER:g}"
                 )
         for pattern, fraction in self.slow_links:
-            if not 1 / MOST_SLOWER <= fraction <= 1:
+            if not 1 / MAX_SLOWER <= fraction <= 1:
                 raise TopologyError(
-                    f"link {pattern!r} at the fraction {fraction:g}; it must be from {1 / MOST_SLOWER:g} to 1 "
+                    f"link {pattern!r} at the fraction {fraction:g}; it must be from {1 / MAX_SLOWER:g} to 1 "
                     "(a NIC that is gone is without_nic)"
                 )
 

@@ -142,8 +142,8 @@ def build(name: str, layout: Layout, *, notes: tuple[str, ...] = (), network_not
         join(index[slot.name], index[slot.parent], slot.kind, slot.up_Bps)
     for i, cpu in enumerate(layout.cpus):
         board = layout.cpus_per_board or len(layout.cpus)
-        for other in layout.cpus[i + 1 : (i // board + 1) * board]:
-            join(index[cpu], index[other], LinkKind.SOCKET, layout.socket_Bps)
+        for peer_cpu in layout.cpus[i + 1 : (i // board + 1) * board]:
+            join(index[cpu], index[peer_cpu], LinkKind.SOCKET, layout.socket_Bps)
     for cpu in layout.cpus:
         vertices.append(Vertex(name=f"{cpu}-memory", kind=VertexKind.MEMORY, parent=index[cpu]))
         join(index[cpu], len(vertices) - 1, LinkKind.HOST_MEMORY, layout.memory_Bps)

@@ -49,7 +49,7 @@ MEMORY_BPS = {1: 51.2 * GB, 2: 51.2 * GB, 3: 76.8 * GB, 4: 204.8 * GB, 5: 307.2 
 
 #: NIC port that is usual beside GPUs of a PCIe generation [Gb/s]; assumed (and said so in the
 #: warnings) where a file states no speed: EDR, HDR, NDR, XDR fill 16 lanes of PCIe 3, 4, 5, 6.
-USUAL_NIC_GBPS = {1: 40.0, 2: 40.0, 3: 100.0, 4: 200.0, 5: 400.0, 6: 800.0}
+DEFAULT_NIC_GBPS = {1: 40.0, 2: 40.0, 3: 100.0, 4: 200.0, 5: 400.0, 6: 800.0}
 
 #: Latency of one hop [s].  Chosen so that a whole path has the ring latency of NCCL's tuner
 #: (src/graph/tuning.cc, hwLat: NVLink 0.6, PCIe 1.0, network 2.7 us): GPU-GPU over NVSwitch is

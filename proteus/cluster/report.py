@@ -32,30 +32,30 @@ def report(cluster: Cluster) -> dict[str, Any]:
     'PIX'
     """
     if cluster.survey is not None:
-        told = _from_survey(cluster.survey)
+        rows = _from_survey(cluster.survey)
     else:
-        told = _from_host(cluster.host)
+        rows = _from_host(cluster.host)
     kinds = [gpu.name if gpu is not None else None for gpu in cluster.gpu_kinds]
     names = [name for name in kinds if name is not None]
     return {
         "name": cluster.name,
         "n_gpus": cluster.devices_per_host,
         "gpu": " + ".join(names) if names and len(names) == len(kinds) else None,
-        **told,
+        **rows,
         "warnings": list(cluster.warnings),
     }
 
 
 def _from_survey(survey: Survey) -> dict[str, Any]:
     labels = [gpu.label for gpu in survey.gpus]
-    told: dict[str, Any] = {
+    rows: dict[str, Any] = {
         "pairs": {f"{labels[a]}-{labels[b]}": keyword for a, b, keyword in survey.pairs},
         "nics": [nic.name for nic in survey.nics],
         "nearest_nic": {gpu.label: list(gpu.nearest) for gpu in survey.gpus if gpu.nearest is not None},
         "numa": {gpu.label: gpu.numa for gpu in survey.gpus if gpu.numa is not None},
     }
     devices = {nic.name: nic.device for nic in survey.nics if nic.device is not None}
-    return told | ({"nic_devices": devices} if devices else {})
+    return rows | ({"nic_devices": devices} if devices else {})
 
 
 def _from_host(host: Host) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _from_host(host: Host) -> dict[str, Any]:
 
 
 def _keyword(host: Host, a: int, b: int) -> str:
-    """How GPU a reaches GPU b, in the words of ``nvidia-smi topo -m``."""
+    """How GPU a reaches GPU b, in terms of ``nvidia-smi topo -m``."""
     path = [host.links[i] for i in host_routes(host).between[a, b] if i >= 0]
     kinds = [link.kind for link in path]
     gpu = host.gpus[a]

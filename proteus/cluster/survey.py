@@ -8,7 +8,7 @@ from functools import cache
 
 from proteus.cluster.fabric import NetworkFamily
 from proteus.cluster.host import Host, build
-from proteus.cluster.kinds import MEMORY_BPS, SOCKET_BPS, USUAL_NIC_GBPS, LinkKind
+from proteus.cluster.kinds import DEFAULT_NIC_GBPS, MEMORY_BPS, SOCKET_BPS, LinkKind
 from proteus.cluster.layout import Layout, Slot
 from proteus.cluster.wiring import Direct, cube_mesh, full_mesh
 from proteus.errors import TopologyError
@@ -234,7 +234,7 @@ def _ports_into_switch(survey: Survey, ports_of_gpu: int) -> tuple[int, ...]:
 
 def _nics(survey: Survey, gpu: Gpu | None, generation: int) -> tuple[tuple[Slot, ...], tuple[str, ...]]:
     """NICs with their rates, and what was assumed about them."""
-    usual_Gbps = USUAL_NIC_GBPS[generation]
+    usual_Gbps = DEFAULT_NIC_GBPS[generation]
     usual_Bps = usual_Gbps * GBIT_PER_S
     seen = survey.nics
     if not seen:

@@ -24,9 +24,9 @@ def link_ends(cluster: Cluster, link: int) -> tuple[str, str]:
     host = cluster.host_at(host_number)
     ends_of = host.links[link - cluster.link_range(host_number).start]
 
-    def full(vertex: int, other: int) -> str:
+    def full(vertex: int, peer: int) -> str:
         if host.vertices[vertex].kind == VertexKind.NETWORK:
-            return f"leaf{leaf_of_rail(cluster, host_number, host.vertices[other].rail)}"
+            return f"leaf{leaf_of_rail(cluster, host_number, host.vertices[peer].rail)}"
         return f"{place}/{host.vertices[vertex].name}"
 
     return full(ends_of.src, ends_of.dst), full(ends_of.dst, ends_of.src)

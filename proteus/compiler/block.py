@@ -83,7 +83,7 @@ def build_block(
     element_bytes
         Bytes of an element of the run's precision [bytes].
     gathered_bytes
-        The same of what is gathered for quantised products; None is no less.
+        The same of what is gathered for quantised GEMMs; None is no less.
     regathers
         What was gathered for an op is dropped after it and gathered again for
         its gradient; else the whole is kept.
@@ -106,7 +106,7 @@ class _Builder:
     mesh: Mesh
     sizes: Mapping[str, int]
     element_bytes: float
-    wire_share: float  # of an element that is gathered for a quantised product
+    wire_share: float  # of an element that is gathered for a quantised GEMM
     regathers: bool
     stops_early: bool
     cost: StepCost | None
@@ -159,12 +159,12 @@ class _Builder:
     # -- forward -----------------------------------------------------------
 
     def forward(self, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> None:
-        found = []
+        input_values = []
         for name, layout in zip(self.block.inputs, inputs, strict=True):
             value = self.value(name, layout)
             self.versions[name] = {layout: value}
-            found.append(value)
-        self.inputs = tuple(found)
+            input_values.append(value)
+        self.inputs = tuple(input_values)
         for op in self.block.ops:
             cut = self.cuts[op.name]
             takes = tuple(self.fetch(o.tensor, input_layout(self.block, op, o, cut), op) for o in op.inputs)
@@ -296,13 +296,13 @@ class _Builder:
 
     def trained(self, has_input_grad: bool) -> set[str]:
         """Tensors that have a gradient."""
-        found = set(self.block.inputs) if has_input_grad else set()
-        found |= trained_parameters(self.block, self.configs)
+        trained = set(self.block.inputs) if has_input_grad else set()
+        trained |= trained_parameters(self.block, self.configs)
         for op in self.block.ops:
             # the maximum only keeps exp in range: its gradient cancels
-            if op.kind is not OpKind.MAX and any(operand.tensor in found for operand in op.inputs):
-                found |= {operand.tensor for operand in op.outputs}
-        return found
+            if op.kind is not OpKind.MAX and any(operand.tensor in trained for operand in op.inputs):
+                trained |= {operand.tensor for operand in op.outputs}
+        return trained
 
     def backward(self, has_input_grad: bool) -> None:
         trained = self.trained(has_input_grad)
@@ -417,8 +417,8 @@ class _Builder:
             if read.intersection(writes(instruction)):
                 return number
             op = instruction.op
-            own = {saved.tensor for saved in op.saves} - {operand.tensor for operand in op.inputs}
-            if isinstance(instruction, Compute) and own and op.name in differentiated:
+            own_saves = {saved.tensor for saved in op.saves} - {operand.tensor for operand in op.inputs}
+            if isinstance(instruction, Compute) and own_saves and op.name in differentiated:
                 return number
         return 0
 
@@ -455,7 +455,7 @@ class _Builder:
 
     def saved(self, fused_attention: bool) -> Iterable[tuple[str, Layout, float]]:
         """What autograd keeps: (tensor, layout, bytes per element), each tensor once."""
-        found: dict[str, tuple[Layout, float]] = {}
+        saved_tensors: dict[str, tuple[Layout, float]] = {}
         phases: dict[str, set[ProgramPhase]] = {}
         for instruction in self.bwd:
             if isinstance(instruction, Compute):
@@ -483,12 +483,12 @@ class _Builder:
                         for dim in self.cuts[op.name]
                     )
                 size = self.bytes_of(tensor) if saved.bytes_per_element is None else saved.bytes_per_element
-                found.setdefault(saved.tensor, (layout, size))
+                saved_tensors.setdefault(saved.tensor, (layout, size))
         for value in self.kept:  # what recomputation starts from
             name = self.values[value].tensor
-            if name not in found and any(value in _reads(i) for i in self.again):
-                found[name] = (self.values[value].layout, self.bytes_of(self.tensor(name)))
-        return [(name, layout, size) for name, (layout, size) in found.items()]
+            if name not in saved_tensors and any(value in _reads(i) for i in self.again):
+                saved_tensors[name] = (self.values[value].layout, self.bytes_of(self.tensor(name)))
+        return [(name, layout, size) for name, (layout, size) in saved_tensors.items()]
 
 
 def _reads(instruction: Instruction) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from proteus.compiler.propagate import propagate
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError, context
 from proteus.frameworks import Framework
-from proteus.identity import Keyed, Same
+from proteus.identity import ById, MemoKey
 from proteus.mesh import Mesh
 from proteus.model.graph import BATCH, Block, Op
 from proteus.placement import Replicate
@@ -61,7 +61,7 @@ class Chunk:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for chunks that run the same; programs are made once and told apart by the object."""
+        """Equal for chunks that run the same; programs are made once and distinguished by the object."""
         links = tuple((id(k.program), k.run.path, k.run.key, k.copy, k.count) for k in self.links)
         return self.index, self.first_device, self.mesh, links
 
@@ -76,17 +76,22 @@ class _Flow:
 
 
 @lru_cache(maxsize=512)
-def _flow(block: Same[Block], configs: Keyed[BlockRun], mesh: Mesh, batch: int, arriving: tuple[Layout, ...]) -> _Flow:
-    own = block.value
-    cuts = propagate(own, configs.value.configs, mesh, block_sizes(own, batch), arriving)
-    inputs = tuple(_first_need(own, cuts, name, layout) for name, layout in zip(own.inputs, arriving, strict=True))
-    return _Flow(cuts, inputs, _natural(own, cuts, inputs))
+def _flow(
+    block: ById[Block], configs: MemoKey[BlockRun], mesh: Mesh, batch: int, arriving: tuple[Layout, ...]
+) -> _Flow:
+    program_block = block.value
+    cuts = propagate(program_block, configs.value.configs, mesh, block_sizes(program_block, batch), arriving)
+    inputs = tuple(
+        _first_need(program_block, cuts, name, layout)
+        for name, layout in zip(program_block.inputs, arriving, strict=True)
+    )
+    return _Flow(cuts, inputs, _natural(program_block, cuts, inputs))
 
 
 @lru_cache(maxsize=512)
 def _program(
-    block: Same[Block],
-    configs: Keyed[BlockRun],
+    block: ById[Block],
+    configs: MemoKey[BlockRun],
     mesh: Mesh,
     batch: int,
     arriving: tuple[Layout, ...],
@@ -141,11 +146,11 @@ def _natural(block: Block, cuts: Mapping[str, Cut], handed: tuple[Layout, ...]) 
 
 
 def _across(
-    names: tuple[str, ...], block: Block, layouts: tuple[Layout, ...], other_names: tuple[str, ...], other: Block
+    names: tuple[str, ...], block: Block, layouts: tuple[Layout, ...], other_names: tuple[str, ...], other_block: Block
 ) -> tuple[Layout, ...]:
-    """Layouts of tensors handed over between blocks, in the dim names of the `other` block."""
+    """Layouts of tensors handed over between blocks, in the dim names of `other_block`."""
     return tuple(
-        renamed(layout, block.tensors[name].dims, other.tensors[other_name].dims)
+        renamed(layout, block.tensors[name].dims, other_block.tensors[other_name].dims)
         for layout, name, other_name in zip(layouts, names, other_names, strict=True)
     )
 
@@ -178,7 +183,7 @@ def framework_chain(tree: StrategyTree, framework: Framework, precision: Precisi
 
 
 def gathered_bytes(framework: Framework, precision: Precision) -> float | None:
-    """Bytes of an element that is gathered for a quantised product; None where it is gathered before.
+    """Bytes of an element that is gathered for a quantised GEMM; None where it is gathered before.
 
     Scales by row are found after it (torchao's float8_tensor_parallel.py has one for the whole tensor).
 
@@ -211,7 +216,7 @@ def chain(
     for number, part in enumerate(parts):
         after = parts[number + 1] if number + 1 < len(parts) else None
         mesh = tree.stages[part.chunk].mesh
-        if after is None:  # the loss stays as it is: nobody but a log reads its sum
+        if after is None:  # the loss stays as it is: only a log reads its sum
             handed = part.natural
         elif tree.stages[after.chunk].mesh == mesh:
             handed = _across(
@@ -229,8 +234,8 @@ def chain(
         for count, outputs in pieces:
             with context(part.run.path):
                 program = _program(
-                    Same(part.run.block),
-                    Keyed(part.run, part.run.key),
+                    ById(part.run.block),
+                    MemoKey(part.run, part.run.key),
                     mesh,
                     batch,
                     part.arriving,
@@ -257,7 +262,7 @@ def chain(
 
 
 def _first_apart(pieces: list[tuple[int, tuple[Layout, ...]]]) -> list[tuple[int, tuple[Layout, ...]]]:
-    """Copies of which the first is a piece of its own: nobody wants the gradient of its input."""
+    """Copies, the first of which is separate: the gradient of its input is not needed."""
     (count, outputs), *rest = pieces
     return [(1, outputs), (count - 1, outputs), *rest] if count > 1 else pieces
 
@@ -266,11 +271,11 @@ def _check_stages(tree: StrategyTree) -> None:
     """Chunks of one pipeline rank run on the same devices, in one mesh."""
     first: dict[int, tuple[int, Stage]] = {}
     for number, stage in enumerate(tree.stages):
-        other, same = first.setdefault(stage.rank, (number, stage))
+        first_number, same = first.setdefault(stage.rank, (number, stage))
         if (stage.mesh, stage.first_device) != (same.mesh, same.first_device):
             raise StrategyError(
-                f"chunks {other} and {number} are both on pipeline rank {stage.rank}, with {same.mesh!r} from device "
-                f"{same.first_device} and {stage.mesh!r} from device {stage.first_device}; give both the same"
+                f"chunks {first_number} and {number} are both on pipeline rank {stage.rank}, with {same.mesh!r} from "
+                f"device {same.first_device} and {stage.mesh!r} from device {stage.first_device}; give both the same"
             )
 
 
@@ -287,7 +292,7 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
             arriving = tuple(whole for _ in run.block.inputs)
         mesh_before = mesh
         block, left, copy = run.block, len(run.copies), run.copies.start
-        configs = Keyed(run, run.key)
+        configs = MemoKey(run, run.key)
         if len(block.inputs) != len(arriving):
             raise StrategyError(f"{run.path}: takes {len(block.inputs)} tensors, {len(arriving)} are handed over")
         if before is not None:
@@ -295,7 +300,7 @@ def _parts(tree: StrategyTree, batch: int) -> list[_Part]:
         before = block
         while left:
             with context(run.path):
-                flow = _flow(Same(block), configs, mesh, batch, arriving)
+                flow = _flow(ById(block), configs, mesh, batch, arriving)
             inputs, natural = flow.inputs, flow.natural
             last = parts[-1] if parts else None
             # copies whose inputs arrive in another layout but are cut alike are one part
@@ -339,8 +344,8 @@ def op_sizes(program: BlockProgram, op: Op, cut: Cut, coordinate: tuple[int, ...
 
 def op_global_sizes(program: BlockProgram, op: Op) -> dict[str, int]:
     """Sizes of an op's dims for a whole micro-batch."""
-    found = {dim: size.size for dim, size in op.dims.items()}
+    sizes = {dim: size.size for dim, size in op.dims.items()}
     for operand in (*op.inputs, *op.outputs):
-        for own, dim in zip(program.block.tensors[operand.tensor].dims, operand.dims, strict=True):
-            found[dim] = program.sizes[own]
-    return found
+        for block_dim, dim in zip(program.block.tensors[operand.tensor].dims, operand.dims, strict=True):
+            sizes[dim] = program.sizes[block_dim]
+    return sizes

@@ -1,4 +1,4 @@
-"""Task columns: what every step of a played rank costs, and the sends behind the steps."""
+"""Task columns: what every step of a simulated rank costs, and the sends behind the steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from proteus.compiler.rank_plan import RankPlan
 from proteus.htae.tasks import TaskKind
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 
 
 class RowTable:
@@ -33,7 +33,7 @@ class RowTable:
     def steps(self, plan: RankPlan) -> StepColumns:
         """The rows spread over the steps of the plan; the same as last time for a plan that an edit leaves alone."""
         columns = (self.latency_s, self.work, self.launch_s, self.pattern, self.op_class, self.kind)
-        return _spread(Keyed((self, plan.row), id(plan.row), *(column.tobytes() for column in columns)))
+        return _spread(MemoKey((self, plan.row), id(plan.row), *(column.tobytes() for column in columns)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class StepColumns:
 
 
 @lru_cache(maxsize=64)
-def _spread(key: Keyed[tuple[RowTable, np.ndarray]]) -> StepColumns:
+def _spread(key: MemoKey[tuple[RowTable, np.ndarray]]) -> StepColumns:
     table, row = key.value
     return StepColumns(
         kind=table.kind.take(row),

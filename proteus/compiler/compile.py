@@ -31,7 +31,7 @@ from proteus.costs.ops import Calibration
 from proteus.costs.precision import Precision
 from proteus.errors import StrategyError
 from proteus.frameworks import Framework
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.placement import Shard
 from proteus.progress import Progress
 from proteus.strategy.config import Memory, Training
@@ -109,8 +109,8 @@ def frameworks_on(tree: StrategyTree, cluster: Cluster) -> tuple[dict[str, Frame
     for device in devices:
         gpu = cluster.gpu(device)
         if gpu.name not in per_gpu:
-            per_gpu[gpu.name], said = tree.training.framework.on(gpu)
-            notes.update(dict.fromkeys(said))
+            per_gpu[gpu.name], framework_notes = tree.training.framework.on(gpu)
+            notes.update(dict.fromkeys(framework_notes))
     kept = [name for name, framework in per_gpu.items() if not framework.flash]
     if kept and len(kept) < len(per_gpu):
         notes[f"memory: attention scores are counted on every GPU, as on {', '.join(kept)}"] = None
@@ -122,33 +122,33 @@ def _planned(per_gpu: Mapping[str, Framework]) -> Framework:
     return next((framework for framework in per_gpu.values() if not framework.flash), next(iter(per_gpu.values())))
 
 
-def _own(chunks: tuple[Chunk, ...], rank: int) -> Keyed[tuple[Chunk, ...]]:
-    own = tuple(c for c in chunks if c.rank == rank)
-    return Keyed(own, *(c.key for c in own))
+def _own(chunks: tuple[Chunk, ...], rank: int) -> MemoKey[tuple[Chunk, ...]]:
+    rank_chunks = tuple(c for c in chunks if c.rank == rank)
+    return MemoKey(rank_chunks, *(c.key for c in rank_chunks))
 
 
 @lru_cache(maxsize=64)
-def _static(own: Keyed[tuple[Chunk, ...]], training: Training, precision: Precision) -> StaticMemory:
-    return static_memory(own.value, training, precision)
+def _static(rank_chunks: MemoKey[tuple[Chunk, ...]], training: Training, precision: Precision) -> StaticMemory:
+    return static_memory(rank_chunks.value, training, precision)
 
 
 def schedule_of(tree: StrategyTree) -> PipelinePlan:
     """The pipeline plan of a tree."""
-    found = _plan(tree)
-    check_stages(tree, found)
-    return found
+    pipeline_plan = _plan(tree)
+    check_stages(tree, pipeline_plan)
+    return pipeline_plan
 
 
 def _plan(tree: StrategyTree) -> PipelinePlan:
     config = tree.schedule
     if config.grid is not None:
-        found = validate(parse_grid(config.grid))
-        if found.num_chunks != len(tree.stages) or found.num_micro_batches != tree.num_micro_batches:
+        pipeline_plan = validate(parse_grid(config.grid))
+        if pipeline_plan.num_chunks != len(tree.stages) or pipeline_plan.num_micro_batches != tree.num_micro_batches:
             raise StrategyError(
-                f"the grid has {found.num_chunks} chunks and {found.num_micro_batches} micro-batches, "
+                f"the grid has {pipeline_plan.num_chunks} chunks and {pipeline_plan.num_micro_batches} micro-batches, "
                 f"the strategy {len(tree.stages)} and {tree.num_micro_batches}"
             )
-        return found
+        return pipeline_plan
     return plan(
         config.name, tree.num_pipeline_ranks, tree.num_micro_batches, config.virtual_stages, config.max_in_flight
     )
@@ -163,7 +163,7 @@ def _tied(chunks: tuple[Chunk, ...], precision: Precision) -> list[Tied]:
                 if state.parameter.tied_to is None and not link.run.block.indexed:
                     path = f"{link.run.block.name}.{state.parameter.name}"
                     owners[path] = (chunk, (chunk.index, number, 0, state))
-    found = []
+    tied_parameters = []
     for chunk in chunks:
         for number, link in enumerate(chunk.links):
             for state in states(link):
@@ -187,8 +187,8 @@ def _tied(chunks: tuple[Chunk, ...], precision: Precision) -> list[Tied]:
                     members=paired_ranks(owner.first_device, chunk.first_device, chunk.mesh.size),
                 )  # fmt: skip
                 items = (item, (chunk.index, number, 0, state))
-                found.append(Tied(ranks=(owner.rank, chunk.rank), comm=row, items=items))
-    return found
+                tied_parameters.append(Tied(ranks=(owner.rank, chunk.rank), comm=row, items=items))
+    return tied_parameters
 
 
 def _check_tied(
@@ -202,14 +202,14 @@ def _check_tied(
         )
     is_trained = state.parameter.gradient >= 0
     beside = is_trained and chunk.rank == owner_chunk.rank  # the gradients are added before they are reduced
-    for what, here, there in (
+    for property_name, here, there in (
         ("partition", _places(state, chunk), _places(owner, owner_chunk)),
         ("axes of gradient sums", _sums(state), _sums(owner) if beside else _sums(state)),
         ("memory", _memory(state, is_trained), _memory(owner, is_trained)),
     ):
         if here != there:
             raise StrategyError(
-                f"{name} is tied to {path}, but their {what} differs: {here} and {there}; make them equal"
+                f"{name} is tied to {path}, but their {property_name} differs: {here} and {there}; make them equal"
             )
 
 

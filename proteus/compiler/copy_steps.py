@@ -45,7 +45,7 @@ class CopyPlanner:
         shift = len(copies) + len(gather)
         is_comm += [True] * shift
         ref += [*copies, *gather]
-        part += [what for _, what in brought] + [-1 - k for k in range(len(gather))]
+        part += [copy_number for _, copy_number in brought] + [-1 - k for k in range(len(gather))]
         edges.extend((c, len(copies) + g) for c in range(len(copies)) for g in range(len(gather)))
         placed: list[OpRow] = []
         if not self.framework.prefetches or (kind == B and not self.framework.prefetches_backward):
@@ -105,7 +105,7 @@ class CopyPlanner:
         )
 
     def _exposed(self, program: BlockProgram, move: Move) -> float:
-        """Part of a collective that the product it feeds, or that feeds it, cannot hide."""
+        """Part of a collective that the GEMM it feeds, or that feeds it, cannot hide."""
         overlaps = self.framework.overlaps_tensor
         if overlaps == "none" or (overlaps != "all" and move.phase is not ProgramPhase.FORWARD):
             return 1.0
@@ -131,8 +131,8 @@ class CopyPlanner:
         size = activation_bytes(link)
         if not size:
             return []
-        what = f"activations of {link.run.block.name} to host"
-        return [self.tables.copy_row(link.program.mesh, HostCopy.TO_HOST, size, what, block_node(link))]
+        tensor_name = f"activations of {link.run.block.name} to host"
+        return [self.tables.copy_row(link.program.mesh, HostCopy.TO_HOST, size, tensor_name, block_node(link))]
 
     def _move_rows(self, link: Link, *, has_gathers: bool, has_reductions: bool) -> list[CommRow]:
         """The collectives of :func:`copy_moves`."""

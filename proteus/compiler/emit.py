@@ -30,7 +30,7 @@ from proteus.costs.overlap import CommClass, ComputeClass, slowdowns, with_waits
 from proteus.costs.precision import Precision
 from proteus.frameworks import Framework
 from proteus.htae.tasks import TaskGraph, TaskKind
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.model.graph import OpKind
 from proteus.strategy.schedules.pipeline_plan import B, F, PipelinePlan
@@ -95,7 +95,7 @@ class Emitter:
 
     def _boundaries(self) -> list[_Boundary]:
         """The sends between chunks; all are groups of one relation."""
-        found: list[_Boundary] = []
+        boundaries: list[_Boundary] = []
         parts: list[tuple[int, bytes]] = []
         first = 0
         for before, after in itertools.pairwise(self.chunks):
@@ -106,13 +106,13 @@ class Emitter:
                 for pairs in transfer_pairs(before, after, kind, self.precision.activation_bytes):
                     stop = first + len(pairs.members)
                     sent_bytes, gather_s = self._sent(pairs, before.mesh)
-                    found.append(_Boundary(chunk, kind, first, stop, sent_bytes, gather_s))
-                    parts.append((len(found), pairs.members.astype(np.int64).tobytes()))
+                    boundaries.append(_Boundary(chunk, kind, first, stop, sent_bytes, gather_s))
+                    parts.append((len(boundaries), pairs.members.astype(np.int64).tobytes()))
                     first = stop
         self.sends = self.relations.add(send_groups(tuple(parts))) if parts else -1
-        for boundary in found:  # names the flows that folding looks at
+        for boundary in boundaries:  # names the flows that folding looks at
             self.relations.price(self.sends, Collective.SEND, boundary.size_bytes)
-        return found
+        return boundaries
 
     def _sent(self, pairs: Pairs, mesh: Mesh) -> tuple[float, float]:
         """(bytes that each of the pairs sends, time in which the receivers gather the rest from each other).
@@ -235,7 +235,7 @@ class Emitter:
         _, position = np.unique(colours, return_inverse=True)
         start = kinds.of_rank.astype(np.int64) * (position.max() + 1) + position
         key = (self.cluster, self.relations.key(), start.tobytes())
-        return _folded(Keyed((self.relations, start), *key), is_folded)
+        return _folded(MemoKey((self.relations, start), *key), is_folded)
 
     def _waits(self) -> Waits:
         """Where the framework holds its host."""
@@ -246,16 +246,16 @@ class Emitter:
         return Waits.BETWEEN_PASSES if is_held or framework.host_waits_for_passes else Waits.NEVER
 
     def _classes(self, folding: Folding, kinds: Variants) -> list[PlayedRank]:
-        found = []
+        played_ranks = []
         for device, multiplicity in zip(folding.representatives.tolist(), folding.multiplicity.tolist(), strict=True):
             number = int(kinds.of_rank[device])
-            found.append(PlayedRank(device, multiplicity, kinds.plan[number], kinds.coordinate[number]))
-        return found
+            played_ranks.append(PlayedRank(device, multiplicity, kinds.plan[number], kinds.coordinate[number]))
+        return played_ranks
 
     def _steps(
         self, rank: PlayedRank, number: int, segments: SegmentTable, folding: Folding, patterns: PatternTable
     ) -> StepColumns:
-        """What the steps of a played rank cost."""
+        """What the steps of a simulated rank cost."""
         plan = self.plans[rank.plan]
         table = RowTable(
             plan,
@@ -263,12 +263,12 @@ class Emitter:
             segments.host_s[number],
             self.framework.launch_s + self.framework.op_s,
         )
-        for own, row in enumerate(plan.rows.tolist()):
+        for index, row in enumerate(plan.rows.tolist()):
             price, group = self._row_price(row, rank, folding)
             comm = self.comms[row]
             alone = self._share_beside(plan, price.comm_class) if comm.beside else 1.0
             table.comm(
-                own,
+                index,
                 TaskKind.COPY if comm.kind in HOST_COPIES else TaskKind.COMM,
                 price.terms.latency_s * alone,
                 price.terms.work_bytes * comm.exposed * alone,
@@ -278,9 +278,9 @@ class Emitter:
         return table.steps(plan)
 
     def _share_beside(self, plan: RankPlan, comm_class: CommClass) -> float:
-        """Part of its own time that a communication costs which runs beside another micro-batch.
+        """Share of its own time that a communication costs if it overlaps another micro-batch.
 
-        It stands for that by which the products beside it take longer.
+        It represents the slow-down of the GEMMs that it overlaps.
         """
         slow, _ = slowdowns(self.cluster.gpu())
         unpaired = plan.first_forwards
@@ -296,13 +296,13 @@ class Emitter:
 
     def _senders(self, folding: Folding) -> list[tuple[_Boundary, list[tuple[int, int]]]]:
         """For every boundary the classes of pairs that send, each with its first pair."""
-        found = []
+        senders = []
         for boundary in self.boundaries:
             labels, firsts = np.unique(
                 folding.group_class[self.sends][boundary.first : boundary.stop], return_index=True
             )
-            found.append((boundary, list(zip(labels.tolist(), firsts.tolist(), strict=True))))
-        return found
+            senders.append((boundary, list(zip(labels.tolist(), firsts.tolist(), strict=True))))
+        return senders
 
     def _transfers(
         self,
@@ -312,7 +312,7 @@ class Emitter:
         folding: Folding,
         patterns: PatternTable,
     ) -> list[Transfer]:
-        found = []
+        transfers = []
         num_micro = self.schedule.num_micro_batches
         for boundary, pairs in senders:
             members = self.relations.groups[self.sends].members[boundary.first : boundary.stop]
@@ -326,14 +326,14 @@ class Emitter:
                     num_micro, TaskKind.COMM, latency_s, price.terms.work_bytes, pattern, price.comm_class
                 )
                 ids.total += num_micro
-                found.append(
+                transfers.append(
                     Transfer(
                         chunk=boundary.chunk, kind=boundary.kind, source=source, target=target,
                         size_bytes=boundary.size_bytes, tasks=tasks, pattern=pattern,
                         sigma=price.terms.sigma, links=price.terms.links,
                     )
                 )  # fmt: skip
-        return found
+        return transfers
 
     def _stands_for(self, classes: Sequence[PlayedRank], folding: Folding) -> int:
         """Tasks of all ranks: computations of every rank, collectives of every group, all sends."""
@@ -351,6 +351,6 @@ class Emitter:
 
 
 @lru_cache(maxsize=8)
-def _folded(key: Keyed[tuple[Relations, np.ndarray]], is_folded: bool) -> Folding:
+def _folded(key: MemoKey[tuple[Relations, np.ndarray]], is_folded: bool) -> Folding:
     relations, start = key.value
     return fold(start, relations.cluster.link_colours(), relations.relations(), is_folded=is_folded)

@@ -38,7 +38,7 @@ class Pending:
 
 
 def reduce_gradients(
-    own: Sequence[Chunk],
+    rank_chunks: Sequence[Chunk],
     pending: Sequence[Pending],
     writer: StepWriter,
     tables: Tables,
@@ -48,7 +48,7 @@ def reduce_gradients(
 ) -> list[int]:
     """Reductions of whole gradients, in buckets filled in the order of the backward; the first may be smaller."""
     first_limit = min(training.framework.first_bucket_bytes or training.bucket_bytes, training.bucket_bytes)
-    every = [link for c in own for link in c.links]
+    every = [link for c in rank_chunks for link in c.links]
     open_: dict[_BucketKey, _Open] = {}
     steps: list[int] = []
     tensor: list[tuple[Chunk, int, tuple[str, ...], list[ParameterState]]] = []
@@ -69,11 +69,11 @@ def reduce_gradients(
     for item in pending:
         link = item.chunk.links[item.number]
         # a tied copy beside its owner adds to the owner's gradient
-        found = [s for s in states(link) if s.parameter.gradient >= 0 and is_held(s, every)]
-        for axes in dict.fromkeys(s.tensor_axes for s in found if s.tensor_axes):
-            tensor.append((item.chunk, item.number, axes, [s for s in found if s.tensor_axes == axes]))
+        reduced_states = [s for s in states(link) if s.parameter.gradient >= 0 and is_held(s, every)]
+        for axes in dict.fromkeys(s.tensor_axes for s in reduced_states if s.tensor_axes):
+            tensor.append((item.chunk, item.number, axes, [s for s in reduced_states if s.tensor_axes == axes]))
         groups: dict[_BucketKey, list[ParameterState]] = {}
-        for s in found:
+        for s in reduced_states:
             if s.data_axes and not s.kept["gradient"]:
                 groups.setdefault((link.program.mesh, s.data_axes, s.reduce_axes), []).append(s)
         for copy in range(link.count - 1, -1, -1):
@@ -105,13 +105,13 @@ def reduce_gradients(
 
 def _shared(every: Sequence[Link], pending: Sequence[Pending]) -> dict[str, int]:
     """Owner's path → last step of the copies tied to it on this rank."""
-    found: dict[str, int] = {}
+    last_step: dict[str, int] = {}
     for item in pending:
         for s in states(item.chunk.links[item.number]):
             path = s.parameter.tied_to
             if path is not None and not is_held(s, every):
-                found[path] = max(found.get(path, -1), int(item.ends.max()))
-    return found
+                last_step[path] = max(last_step.get(path, -1), int(item.ends.max()))
+    return last_step
 
 
 def last_reduction(

@@ -23,7 +23,7 @@ from proteus.strategy.tree import StrategyTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankClass:
-    """Ranks with the same program and surroundings, played once.
+    """Ranks with the same program and surroundings, simulated once.
 
     Parameters
     ----------
@@ -148,8 +148,8 @@ class ExecutionGraph:
             if len(at):
                 plan, step = self.plans[rank.plan], int(at[0])
                 if plan.is_comm[step]:
-                    what = self.comm_rows[plan.ref[step]].name
+                    step_name = self.comm_rows[plan.ref[step]].name
                 else:
-                    what = next(row.name for row in plan.segments[plan.ref[step]] if not row.wait_s)
-                return f"device {rank.device}: {what} (micro-batch {plan.micro_batch[step]})"
+                    step_name = next(row.name for row in plan.segments[plan.ref[step]] if not row.wait_s)
+                return f"device {rank.device}: {step_name} (micro-batch {plan.micro_batch[step]})"
         return str(task)

@@ -41,9 +41,9 @@ def _own_dim(block: Block, op: Op, operand: Operand, cut_dim: str) -> str | None
     """The tensor's own name of the dim that the op calls `cut_dim`; None when it lacks it."""
     pairs = list(zip(block.tensors[operand.tensor].dims, operand.dims, strict=True))
     derived = block.derived_of(op)
-    for own, index in pairs:
+    for tensor_dim, index in pairs:
         if index == cut_dim or cut_dim in derived.get(index, ()):
-            return own
+            return tensor_dim
     return None
 
 
@@ -80,11 +80,11 @@ def input_grad_layout(block: Block, op: Op, operand: Operand, cut: Cut) -> Layou
     return tuple(_shard_or(block, op, operand, dim, Replicate() if dim is None else Partial("sum")) for dim in cut)
 
 
-def _shard_or(block: Block, op: Op, operand: Operand, cut_dim: str | None, other: Placement) -> Placement:
+def _shard_or(block: Block, op: Op, operand: Operand, cut_dim: str | None, default: Placement) -> Placement:
     if cut_dim is None:
-        return other
-    own = _own_dim(block, op, operand, cut_dim)
-    return other if own is None else Shard(own)
+        return default
+    tensor_dim = _own_dim(block, op, operand, cut_dim)
+    return default if tensor_dim is None else Shard(tensor_dim)
 
 
 def renamed(layout: Layout, dims: tuple[str, ...], to: tuple[str, ...]) -> Layout:

@@ -21,7 +21,7 @@ from proteus.compiler.state import is_held, states
 from proteus.compiler.steps import Phase
 from proteus.costs.precision import Precision
 from proteus.frameworks import Framework
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.graph import OpKind
 from proteus.placement import Replicate, Shard
 from proteus.strategy.config import Training
@@ -39,7 +39,7 @@ def saved_tensors(program: BlockProgram) -> dict[str, float]:
 
 
 #: a program and a phase of it, as they are remembered by
-_Key = tuple[Same[BlockProgram], Same[Phase]]
+_Key = tuple[ById[BlockProgram], ById[Phase]]
 
 
 #: ops whose backward hands the gradient on as it is
@@ -100,22 +100,22 @@ def _is_sparse(instruction: Instruction) -> bool:
 
 def _storages(phase: Phase) -> dict[int, int]:
     """Values that live in the storage of another, and which."""
-    found: dict[int, int] = {}
+    storage_of: dict[int, int] = {}
     dense: set[int] = set()
     for instruction in phase.instructions:
         match instruction:
             case Accumulate():
                 whole = [v for v in instruction.sources if v in dense] or list(instruction.sources)
-                found[instruction.target] = found.get(whole[0], whole[0])
+                storage_of[instruction.target] = storage_of.get(whole[0], whole[0])
             case Compute() if instruction.phase is ProgramPhase.INPUT_GRAD and instruction.op.kind in _HAND_ON:
                 handed = next((v for v in instruction.grads_in if v >= 0), None)
                 if handed is not None:
-                    found |= dict.fromkeys(instruction.outputs, found.get(handed, handed))
+                    storage_of |= dict.fromkeys(instruction.outputs, storage_of.get(handed, handed))
             case Move() if instruction.step.is_local:
-                found[instruction.target] = found.get(instruction.source, instruction.source)
+                storage_of[instruction.target] = storage_of.get(instruction.source, instruction.source)
         if not _is_sparse(instruction):
             dense |= set(writes(instruction))
-    return found
+    return storage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class PhaseParts:
     offloaded: float = 0.0
 
 
-#: (kept, transient) bytes per score of a softmax in operators, beside its result: the product, scaled and masked, in
-#: half precision; torch.softmax(scores.float()).to(half) keeps its fp32 result for the gradient, and the product is
+#: (kept, transient) bytes per score of a softmax in operators, beside its result: the GEMM, scaled and masked, in
+#: half precision; torch.softmax(scores.float()).to(half) keeps its fp32 result for the gradient, and the GEMM is
 #: there in half and single precision
 _OPERATOR_SOFTMAX = {"unfused": (0.0, 4.0), "unfused_fp32": (4.0, 6.0)}
 #: (kept, transient) bytes per logit of a loss, beside one that keeps its softmax in fp32: the copy of the logits in
@@ -186,8 +186,8 @@ def operator_bytes(
             continue
         if op.kind in _NORMS and framework.norm == "chain":
             kept += first * _CHAIN_NORM
-        elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not framework.fused_bias_activation:
-            kept += first / 2.0 * activation_bytes
+        elif op.kind is OpKind.ACTIVATION and op.is_gated and not framework.fused_bias_activation:
+            kept += first / (2.0 if len(op.inputs) == 1 else 1.0) * activation_bytes
         elif op.kind is OpKind.SUM_EXP and framework.loss != "softmax":
             more_kept, more_transient = _LOSS[framework.loss]
             kept += first * more_kept
@@ -204,7 +204,7 @@ def operator_bytes(
 
 def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: float, framework: Framework) -> float:
     """What autograd keeps of a recomputed op besides its inputs and outputs."""
-    op, found = again.op, 0.0
+    op, size_bytes = again.op, 0.0
     names = {operand.tensor for operand in (*op.inputs, *op.outputs)}
 
     def numel(dims: tuple[str, ...]) -> float:
@@ -215,22 +215,22 @@ def _recomputed_bytes(program: BlockProgram, again: Compute, activation_bytes: f
         tensor = program.block.tensors[saved.tensor]
         if saved.tensor not in names:
             element = DTYPE_BYTES[tensor.dtype] if tensor.dtype else activation_bytes
-            found += numel(tensor.dims) * (saved.bytes_per_element or element)
+            size_bytes += numel(tensor.dims) * (saved.bytes_per_element or element)
     if op.kind is OpKind.ATTENTION and framework.attention in _OPERATOR_SOFTMAX:
         scores = max(numel(program.block.tensors[s.tensor].dims) for s in op.saves_unfused)
-        found += sum(_OPERATOR_SOFTMAX[framework.attention]) * scores
+        size_bytes += sum(_OPERATOR_SOFTMAX[framework.attention]) * scores
     elif op.kind in _NORMS and framework.norm == "chain":
-        found += numel(op.inputs[0].dims) * _CHAIN_NORM
-    elif op.kind is OpKind.ACTIVATION and "two" in op.dims and not framework.fused_bias_activation:
-        found += numel(op.outputs[0].dims) * activation_bytes
-    return found
+        size_bytes += numel(op.inputs[0].dims) * _CHAIN_NORM
+    elif op.kind is OpKind.ACTIVATION and op.is_gated and not framework.fused_bias_activation:
+        size_bytes += numel(op.outputs[0].dims) * activation_bytes
+    return size_bytes
 
 
 def phase_parts(link: Link, phase: Phase, has_gathers: bool, precision: Precision, framework: Framework) -> PhaseParts:
     """The parts of what one copy of `link` takes in `phase`."""
-    kept, transient = _memory((Same(link.program), Same(phase)), precision.activation_bytes)
+    kept, transient = _memory((ById(link.program), ById(phase)), precision.activation_bytes)
     more_kept, more_transient = operator_bytes(
-        (Same(link.program), Same(phase)),
+        (ById(link.program), ById(phase)),
         precision.activation_bytes,
         min(precision.compute_bytes, precision.activation_bytes),
         framework,
@@ -307,7 +307,7 @@ def static_memory(chunks: Iterable[Chunk], training: Training, precision: Precis
                 if not is_held(state, every):
                     continue
                 numel = state.numel * link.count
-                own = {
+                bytes_per_role = {
                     "parameter": state.stored_bytes(precision.param_bytes)
                     * link.count
                     / mesh.degree(state.kept["parameter"]),
@@ -317,8 +317,8 @@ def static_memory(chunks: Iterable[Chunk], training: Training, precision: Precis
                     / mesh.degree(state.kept["optimizer"]),
                 }
                 if state.parameter.gradient < 0:
-                    own["gradient"] = own["optimizer"] = 0.0
-                held = {role: 0.0 if role in state.offloaded else size for role, size in own.items()}
+                    bytes_per_role["gradient"] = bytes_per_role["optimizer"] = 0.0
+                held = {role: 0.0 if role in state.offloaded else size for role, size in bytes_per_role.items()}
                 parameter += held["parameter"]
                 gradient += held["gradient"]
                 optimizer += held["optimizer"]

@@ -1,4 +1,4 @@
-"""Which task of the engine every step of every played rank is.
+"""Which task of the engine every step of every simulated rank is.
 
 A collective is one task for all that take part in it: it belongs to the first
 of the classes that have it, the others refer to it.
@@ -79,17 +79,17 @@ def number_tasks(
             ids.of.append(np.arange(ids.total, ids.total + plan.num_steps, dtype=np.int32))
             ids.total += plan.num_steps
             continue
-        own = ~plan.is_comm | (row_owner[plan.ref * plan.is_comm] == number)
-        of = (ids.total - 1 + np.cumsum(own)).astype(np.int32)
-        away = np.flatnonzero(~own)
+        is_owned = ~plan.is_comm | (row_owner[plan.ref * plan.is_comm] == number)
+        of = (ids.total - 1 + np.cumsum(is_owned)).astype(np.int32)
+        away = np.flatnonzero(~is_owned)
         for first in np.unique(row_owner[plan.ref[away]]).tolist():
             mine = away[row_owner[plan.ref[away]] == first]
-            other = classes[first].plan
-            theirs = mine if other == rank.plan else _same_steps(plan, mine, plans[other])
+            first_plan = classes[first].plan
+            theirs = mine if first_plan == rank.plan else _same_steps(plan, mine, plans[first_plan])
             of[mine] = ids.of[first][theirs]
         ids.of.append(of)
-        ids.owns.append(own)
-        ids.total += int(own.sum())
+        ids.owns.append(is_owned)
+        ids.total += int(is_owned.sum())
     return ids
 
 
@@ -97,14 +97,14 @@ def _owners(
     classes: Sequence[PlayedRank], relations: Relations, used: set[int], folding: Folding
 ) -> dict[int, np.ndarray]:
     """By relation, for every class of groups the first class of ranks that is in one."""
-    found = {}
+    owners = {}
     for relation in used:
         groups, members = folding.group_class[relation], relations.groups[relation].members
-        found[relation] = np.full(int(groups.max()) + 1, len(classes), np.int64)
-        np.minimum.at(found[relation], groups, folding.rank_class[members].min(axis=1))
-    return found
+        owners[relation] = np.full(int(groups.max()) + 1, len(classes), np.int64)
+        np.minimum.at(owners[relation], groups, folding.rank_class[members].min(axis=1))
+    return owners
 
 
-def _same_steps(plan: RankPlan, steps: np.ndarray, other: RankPlan) -> list[int]:
+def _same_steps(plan: RankPlan, steps: np.ndarray, other_plan: RankPlan) -> list[int]:
     """The steps of another plan that are the same collectives (tied parameters)."""
-    return [int(np.flatnonzero(other.is_comm & (other.ref == row))[0]) for row in plan.ref[steps].tolist()]
+    return [int(np.flatnonzero(other_plan.is_comm & (other_plan.ref == row))[0]) for row in plan.ref[steps].tolist()]

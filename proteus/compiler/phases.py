@@ -65,8 +65,8 @@ class CopySteps(PhaseSteps):
 
     @property
     def last_compute(self) -> int:
-        found = np.flatnonzero(~self.is_comm)
-        return int(found[-1]) if len(found) else -1
+        compute_steps = np.flatnonzero(~self.is_comm)
+        return int(compute_steps[-1]) if len(compute_steps) else -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,18 +141,18 @@ def concatenate(links: Sequence[tuple[CopySteps, int]], *, is_reversed: bool) ->
             waits.append(first_waits)
         else:
             edges.append(_pairs(np.array(outputs), first_waits))
-        own = tuple(o for o in template.outputs if o != PORT)
-        if own and count > 1:
+        local_outputs = tuple(o for o in template.outputs if o != PORT)
+        if local_outputs and count > 1:
             later = (at[1:, None] + from_port).reshape(count - 1, -1)
-            made = (at[:-1, None] + np.array(own)).reshape(count - 1, -1)
+            made = (at[:-1, None] + np.array(local_outputs)).reshape(count - 1, -1)
             edges.append(
                 np.stack(
                     [np.repeat(made, later.shape[1], axis=1).ravel(), np.tile(later, (1, made.shape[1])).ravel()],
                     axis=1,
                 )
             )
-        if own:
-            outputs = tuple(int(at[-1]) + o for o in own)
+        if local_outputs:
+            outputs = tuple(int(at[-1]) + o for o in local_outputs)
         if template.reduction >= 0:
             last_reduction = int(at[-1]) + template.reduction
         last = template.last_compute

@@ -57,7 +57,7 @@ class PlanColumns:
     def place(self, phase: ChunkPhase, first: np.ndarray, chunk: int, kind: int) -> None:
         """Write one phase at `first`, once per micro-batch."""
         at = first[:, None] + np.arange(phase.num_steps)
-        for own, column in (
+        for target_column, column in (
             (self.is_comm, phase.is_comm),
             (self.ref, phase.ref),
             (self.part, phase.part),
@@ -66,7 +66,7 @@ class PlanColumns:
             (self.alloc, phase.alloc_bytes),
             (self.free, phase.free_bytes),
         ):
-            own[at] = column
+            target_column[at] = column
         self.chunk[at] = chunk
         self.phase[at] = kind
         self.micro[at] = np.arange(len(first))[:, None]
@@ -87,8 +87,8 @@ def stream_steps(is_comm: np.ndarray, ref: np.ndarray, comms: Sequence[CommRow])
     streams = np.array([STREAMS.index(row.stream) for row in comms], np.int64)
     stream = np.zeros(len(ref), np.int64)
     stream[is_comm] = streams[ref[is_comm]] if len(comms) else 0
-    found = {name: np.flatnonzero(stream == number) for number, name in enumerate(STREAMS)}
-    return {name: steps for name, steps in found.items() if len(steps)}
+    steps_by_stream = {name: np.flatnonzero(stream == number) for number, name in enumerate(STREAMS)}
+    return {name: steps for name, steps in steps_by_stream.items() if len(steps)}
 
 
 def by_target(edges: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from proteus.compiler.tables import ROOT, CommRow, OpRow, Tables, block_node
 from proteus.costs.optimizer import optimizer_works
 from proteus.costs.precision import Precision
 from proteus.frameworks import Framework
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.strategy.config import Training
 from proteus.strategy.schedules.pipeline_plan import B, F, W
 
@@ -65,25 +65,25 @@ class RankPlanner:
 
     def plan(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
         """The plan of pipeline rank `rank`, whose actions are given in columns; remembered."""
-        own = [c for c in self.chunks if c.rank == rank]
-        key = Keyed(
+        rank_chunks = [c for c in self.chunks if c.rank == rank]
+        key = MemoKey(
             self,
-            tuple((c.key, self._received(c)) for c in own),
+            tuple((c.key, self._received(c)) for c in rank_chunks),
             self.training,
             self.precision,
             self.framework,
-            frozenset(c.index for c in own) & self.is_split,
+            frozenset(c.index for c in rank_chunks) & self.is_split,
             tuple(tied.comm for tied in self.tied if rank in tied.ranks),
         )
-        return _planned(key, rank, *(Keyed(column, column.tobytes()) for column in (chunk, kind, micro)))
+        return _planned(key, rank, *(MemoKey(column, column.tobytes()) for column in (chunk, kind, micro)))
 
     def make(self, rank: int, chunk: np.ndarray, kind: np.ndarray, micro: np.ndarray) -> RankPlan:
         """The plan, made anew."""
         tables = self.tables = Tables()
-        own = [c for c in self.chunks if c.rank == rank]
-        made = {(c.index, k): self._phase(c, k, tables) for c in own for k in (F, B, W)}
+        rank_chunks = [c for c in self.chunks if c.rank == rank]
+        made = {(c.index, k): self._phase(c, k, tables) for c in rank_chunks for k in (F, B, W)}
         before = StepWriter()
-        gathers = self._gather_before(own, before)
+        gathers = self._gather_before(rank_chunks, before)
         lengths = np.zeros(len(kind), np.int64)
         for (index, k), phase in made.items():
             lengths[(chunk == index) & (kind == k)] = phase.num_steps
@@ -107,10 +107,10 @@ class RankPlanner:
             nexts[(index, k)] = np.where(after < total, after, -1)
         edges.extend(_after_the_action_before(made, starts, chunk, kind))
         edges.extend(_after_the_backward(made, firsts, columns.is_comm))
-        edges.extend(there_and_back(tables, own, made, firsts))
+        edges.extend(there_and_back(tables, rank_chunks, made, firsts))
         edges.extend(self._parameter_edges(gathers, made, starts, chunk, kind))
         tail = StepWriter(base=total)
-        step = self._finish(own, made, starts, chunk, kind, tail, tables)
+        step = self._finish(rank_chunks, made, starts, chunk, kind, tail, tables)
         columns.tail(tail)
         edges.append(np.array(tail.edges, np.int64).reshape(-1, 2))
         return RankPlan(
@@ -155,10 +155,10 @@ class RankPlanner:
     def _received(self, chunk: Chunk) -> frozenset[int]:
         """The phases of a chunk (F, B) that begin with what another rank sends."""
         before, after = chunk.index - 1, chunk.index + 1
-        found = {F} if before >= 0 and self.chunks[before].rank != chunk.rank else set()
+        received_phases = {F} if before >= 0 and self.chunks[before].rank != chunk.rank else set()
         if after < len(self.chunks) and self.chunks[after].rank != chunk.rank:
-            found.add(B)
-        return frozenset(found)
+            received_phases.add(B)
+        return frozenset(received_phases)
 
     def _after_a_transfer(self, phase: ChunkPhase, chunk: Chunk, kind: int, tables: Tables) -> ChunkPhase:
         """The phase where the host is held in a transfer before it, and the device with it.
@@ -177,23 +177,23 @@ class RankPlanner:
         ref[at] = tables.segment([wait, *tables.segments[ref[at]]])
         return replace(phase, ref=ref)
 
-    def _gather_before(self, own: Sequence[Chunk], writer: StepWriter) -> dict[tuple[int, int], list[int]]:
+    def _gather_before(self, rank_chunks: Sequence[Chunk], writer: StepWriter) -> dict[tuple[int, int], list[int]]:
         """Parameters gathered beside the first forward; (chunk, link) → steps."""
-        found: dict[tuple[int, int], list[int]] = {}
+        gather_steps: dict[tuple[int, int], list[int]] = {}
         if not self.training.overlap_parameters:
-            return found
-        for chunk in own:
+            return gather_steps
+        for chunk in rank_chunks:
             for number in range(len(chunk.links)):
                 for row, move in self._updated_rows(chunk, number):
                     step = writer.add(True, self.tables.comm(row), [], chunk.index, move)
-                    found.setdefault((chunk.index, number), []).append(step)
-        return found
+                    gather_steps.setdefault((chunk.index, number), []).append(step)
+        return gather_steps
 
     def _updated_rows(self, chunk: Chunk, number: int) -> list[tuple[CommRow, StateMove]]:
         """all_gathers of parameters whose update was cut (ZeRO-1 and 2), or a broadcast from every rank."""
         link, rows = chunk.links[number], []
         name, node = f"all_gather updated {link.run.block.name}", block_node(link)
-        every = [other for c in self.chunks if c.rank == chunk.rank for other in c.links]
+        every = [peer_link for c in self.chunks if c.rank == chunk.rank for peer_link in c.links]
         for axes, members in updated(link).items():
             held = [s for s in members if is_held(s, every)]
             if not held:
@@ -222,21 +222,21 @@ class RankPlanner:
         chunk: np.ndarray,
         kind: np.ndarray,
     ) -> list[np.ndarray]:
-        found = []
+        edge_arrays = []
         for (index, link), before in gathers.items():
             phase = made[(index, F)]
             at = np.flatnonzero((chunk == index) & (kind == F))
             steps = np.flatnonzero((phase.link == link) & ~phase.is_comm)
             if len(at) and len(steps):
                 first = starts[at[0]] + steps[0]
-                found.append(np.array([[step, first] for step in before], np.int64))
-        return found
+                edge_arrays.append(np.array([[step, first] for step in before], np.int64))
+        return edge_arrays
 
     # -- after the last backward ---------------------------------------------
 
     def _finish(
         self,
-        own: Sequence[Chunk],
+        rank_chunks: Sequence[Chunk],
         made: Mapping[tuple[int, int], ChunkPhase],
         starts: np.ndarray,
         chunk: np.ndarray,
@@ -249,7 +249,7 @@ class RankPlanner:
         # streams run in order: after the last reduction within the actions come all of them
         waits = [last_overall, last_reduction(made, starts, chunk, kind)]
         pending: list[Pending] = []
-        for c in own:
+        for c in rank_chunks:
             for number in range(len(c.links) - 1, -1, -1):
                 k = W if runs_weights_apart(c.links[number].program, c.index in self.is_split) else B
                 at = np.flatnonzero((chunk == c.index) & (kind == k))
@@ -258,28 +258,32 @@ class RankPlanner:
                     ends = np.where(ends >= 0, int(starts[at[-1]]) + ends, last_overall)
                     pending.append(Pending(c, number, ends))
         pending.sort(key=lambda item: int(item.ends.max()))
-        syncs = reduce_gradients(own, pending, writer, tables, self.training, self.precision.reduce_bytes, last_overall)
+        syncs = reduce_gradients(
+            rank_chunks, pending, writer, tables, self.training, self.precision.reduce_bytes, last_overall
+        )
         for tied in self.tied:
-            if own and own[0].rank in tied.ranks:
-                items = (tied.items[tied.ranks.index(own[0].rank)],)
+            if rank_chunks and rank_chunks[0].rank in tied.ranks:
+                items = (tied.items[tied.ranks.index(rank_chunks[0].rank)],)
                 move = StateMove(kind="all_reduce", axes=(), items=items)
                 syncs.append(writer.add(True, self.tables.comm(tied.comm), [last_overall], NONE, move))
-        optimizer = self._optimizer(own, writer, tables, [*waits, *syncs[-1:]])
+        optimizer = self._optimizer(rank_chunks, writer, tables, [*waits, *syncs[-1:]])
         updated = [
             optimizer,
-            *update_on_host(tables, own, writer, [*waits, *syncs[-1:]], self.precision, self.training.optimizer),
+            *update_on_host(
+                tables, rank_chunks, writer, [*waits, *syncs[-1:]], self.precision, self.training.optimizer
+            ),
         ]
         if not self.training.overlap_parameters:
-            for c in own:
+            for c in rank_chunks:
                 for number in range(len(c.links)):
                     for row, move in self._updated_rows(c, number):
                         writer.add(True, self.tables.comm(row), updated, c.index, move)
         return optimizer
 
-    def _optimizer(self, own: Sequence[Chunk], writer: StepWriter, tables: Tables, preds: Sequence[int]) -> int:
+    def _optimizer(self, rank_chunks: Sequence[Chunk], writer: StepWriter, tables: Tables, preds: Sequence[int]) -> int:
         numel = 0.0
-        every = [link for c in own for link in c.links]
-        for c in own:
+        every = [link for c in rank_chunks for link in c.links]
+        for c in rank_chunks:
             for link in c.links:
                 mesh = link.program.mesh
                 numel += link.count * sum(
@@ -293,7 +297,7 @@ class RankPlanner:
 
 
 @lru_cache(maxsize=64)
-def _planned(key: Keyed[RankPlanner], rank: int, *columns: Keyed[np.ndarray]) -> RankPlan:
+def _planned(key: MemoKey[RankPlanner], rank: int, *columns: MemoKey[np.ndarray]) -> RankPlan:
     return key.value.make(rank, *(column.value for column in columns))
 
 
@@ -317,14 +321,14 @@ def _after_the_action_before(
     """
     if not any(len(phase.ahead) for phase in made.values()):
         return []
-    found: list[tuple[int, int]] = []
+    edges: list[tuple[int, int]] = []
     ends = (-1, -1)
     for start, index, k in zip(starts.tolist(), chunk.tolist(), kind.tolist(), strict=False):
         phase = made[(index, k)]
-        found += [(ends[before], start + step) for before, step in phase.ahead.tolist() if ends[before] >= 0]
+        edges += [(ends[before], start + step) for before, step in phase.ahead.tolist() if ends[before] >= 0]
         first, last = (start + end if end >= 0 else ends[end] for end in phase.ends)
         ends = (first, last)
-    return [np.array(found, np.int64).reshape(-1, 2)]
+    return [np.array(edges, np.int64).reshape(-1, 2)]
 
 
 def _after_the_backward(
@@ -334,7 +338,7 @@ def _after_the_backward(
 
     What it moves, the backward of the copy made.
     """
-    found = []
+    edge_arrays = []
     last: np.ndarray | None = None
     for (index, k), phase in made.items():
         if k != W or (index, k) not in first:
@@ -348,5 +352,5 @@ def _after_the_backward(
             last = np.maximum.accumulate(np.where(is_comm, -1, np.arange(len(is_comm))))
         steps = (first[(index, k)][:, None] + at).ravel()
         before = last[steps - 1]
-        found.append(np.stack([before, steps], axis=1)[before >= 0])
-    return found
+        edge_arrays.append(np.stack([before, steps], axis=1)[before >= 0])
+    return edge_arrays

@@ -18,7 +18,7 @@ from proteus.costs.precision import NF4_BYTES, Precision
 from proteus.costs.work import Access, Family, Phase, Work
 from proteus.frameworks import Framework
 from proteus.hardware import Gpu
-from proteus.identity import Same
+from proteus.identity import ById
 
 
 def local_numel(program: BlockProgram, value: int, coordinate: tuple[int, ...]) -> int:
@@ -91,12 +91,12 @@ class Pricer:
     def price(self, program: BlockProgram, instruction: Instruction, coordinate: tuple[int, ...]) -> Price:
         """The price of a computation (or a local move) on the rank at `coordinate`."""
         key = (id(program), id(instruction), coordinate)
-        found = self._prices.get(key)
-        if found is None or found[0] is not instruction:
+        cached = self._prices.get(key)
+        if cached is None or cached[0] is not instruction:
             if len(self._prices) >= REMEMBERED_PRICES:
                 self._prices.clear()
-            found = self._prices[key] = (instruction, self._price(program, instruction, coordinate))
-        return found[1]
+            cached = self._prices[key] = (instruction, self._price(program, instruction, coordinate))
+        return cached[1]
 
     def _price(self, program: BlockProgram, instruction: Instruction, coordinate: tuple[int, ...]) -> Price:
         kernels: tuple[Work, ...] = ()  # a slice is a view, a mask writes nothing
@@ -111,7 +111,7 @@ class Pricer:
         return self.total(kernels)
 
     def unpacked(self, program: BlockProgram, compute: Compute, coordinate: tuple[int, ...]) -> tuple[Work, ...]:
-        """Weights in 4 bits read and written in the activations' precision, before a product that needs them."""
+        """Weights in 4 bits read and written in the activations' precision, before a GEMM that needs them."""
         values = {p.value for p in program.parameters if p.is_quantised and p.value in compute.inputs}
         numel = sum(local_numel(program, value, coordinate) for value in values)
         moved = numel * (NF4_BYTES + self.precision.activation_bytes)
@@ -126,19 +126,19 @@ class Pricer:
     def total(self, kernels: tuple[Work, ...]) -> Price:
         """The price of kernels that run one after another."""
         time_s, flop = 0.0, 0.0
-        shared, own = [0.0] * len(ComputeClass), [0.0] * len(ComputeClass)
+        shared, independent_s = [0.0] * len(ComputeClass), [0.0] * len(ComputeClass)
         longest, bound = -1.0, ComputeClass.MEMORY
         borrowed: dict[Borrowed, None] = {}
         for work in kernels:
-            found = self.costs.time(work)
-            alone_s = found.time_s * slowdown(self.framework, work)
+            cost = self.costs.time(work)
+            alone_s = cost.time_s * slowdown(self.framework, work)
             time_s += alone_s
             flop += work.flop
             own_class = compute_class(work.family)
-            shared[own_class] += found.spread.shared * alone_s
-            own[own_class] = math.hypot(own[own_class], found.spread.own * alone_s)
-            if found.assumed:
-                borrowed[Borrowed(work.family, self.gpu.name, found.source)] = None
+            shared[own_class] += cost.spread.shared * alone_s
+            independent_s[own_class] = math.hypot(independent_s[own_class], cost.spread.own * alone_s)
+            if cost.assumed:
+                borrowed[Borrowed(work.family, self.gpu.name, cost.source)] = None
             if alone_s > longest:
                 longest, bound = alone_s, own_class
         return Price(
@@ -146,7 +146,7 @@ class Pricer:
             bound,
             host_s(self.framework, kernels),
             tuple(off_s / time_s if time_s else 0.0 for off_s in shared),
-            tuple(off_s / time_s if time_s else 0.0 for off_s in own),
+            tuple(off_s / time_s if time_s else 0.0 for off_s in independent_s),
             flop,
             tuple(borrowed),
         )
@@ -154,11 +154,11 @@ class Pricer:
 
 @lru_cache(maxsize=64)
 def _cached_pricer(
-    gpu: Same[Gpu], precision: Precision, framework: Framework, calibration: Calibration | None
+    gpu: ById[Gpu], precision: Precision, framework: Framework, calibration: Calibration | None
 ) -> Pricer:
     return Pricer(gpu.value, precision, framework, OpCosts(gpu.value, calibration))
 
 
 def pricer(gpu: Gpu, precision: Precision, framework: Framework, calibration: Calibration | None = None) -> Pricer:
     """The pricer of a GPU, precision, framework and calibration, with what it has priced before."""
-    return _cached_pricer(Same(gpu), precision, framework, calibration)
+    return _cached_pricer(ById(gpu), precision, framework, calibration)

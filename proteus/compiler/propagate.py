@@ -1,6 +1,6 @@
 """First pass: from the configs of a few nodes to the cut of every op.
 
-Top-down, an op takes what its nearest ancestor says.  What nobody said flows
+Top-down, an op takes what its nearest ancestor says.  What is not set flows
 along the data: on an axis that no config speaks of, an op takes the cut with
 which its input arrives, as long as it can work on chunks of that dim.
 """
@@ -82,7 +82,7 @@ def _is_left_whole(config: NodeConfig, op: Op) -> bool:
 def _arriving(
     block: Block, op: Op, axis: int, name: str, layouts: Mapping[str, Layout], writers: Mapping[str, str]
 ) -> str | None:
-    found: dict[str, str] = {}
+    writer_of_dim: dict[str, str] = {}
     for operand in op.inputs:
         tensor = block.tensors[operand.tensor]
         layout = layouts.get(operand.tensor)
@@ -95,14 +95,14 @@ def _arriving(
         if dim in block.derived_of(op):
             continue  # it follows what cuts batch and seq, which the other operands bring
         if op.dims[dim].role is not Role.INDIVISIBLE and not (op.dims[dim].role is Role.REDUCTION and not _sums(op)):
-            found.setdefault(dim, writers.get(operand.tensor, "the block before"))
-    if len(found) > 1:
-        (one, from_one), (two, from_two) = list(found.items())[:2]
+            writer_of_dim.setdefault(dim, writers.get(operand.tensor, "the block before"))
+    if len(writer_of_dim) > 1:
+        (one, from_one), (two, from_two) = list(writer_of_dim.items())[:2]
         raise StrategyError(
             f"{op.name}: axis {name} arrives cutting {one} from {from_one} and {two} from {from_two}; "
             f"set the partition of {op.name} (or of one of the two)"
         )
-    return next(iter(found), None)
+    return next(iter(writer_of_dim), None)
 
 
 def _sums(op: Op) -> bool:
@@ -136,11 +136,11 @@ def _check_derived(block: Block, cuts: Mapping[str, Cut], mesh: Mesh) -> None:
         if not derived:
             continue
         sources = {dim for each in derived.values() for dim in each}
-        own = tuple(dim if dim in sources else None for dim in cuts[op.name])
-        other, there = first = first or (op.name, own)
-        if own != there:
-            axis = next(a for a, pair in enumerate(zip(own, there, strict=True)) if pair[0] != pair[1])
+        op_dims = tuple(dim if dim in sources else None for dim in cuts[op.name])
+        first_op, there = first = first or (op.name, op_dims)
+        if op_dims != there:
+            axis = next(a for a, pair in enumerate(zip(op_dims, there, strict=True)) if pair[0] != pair[1])
             raise StrategyError(
-                f"{op.name}: axis {mesh.names[axis]} cuts {own[axis] or 'no tokens'}, in {other} "
+                f"{op.name}: axis {mesh.names[axis]} cuts {op_dims[axis] or 'no tokens'}, in {first_op} "
                 f"{there[axis] or 'no tokens'}; slots are filled and read in one order, give both one partition"
             )

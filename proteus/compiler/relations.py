@@ -18,7 +18,7 @@ from proteus.costs.flows import Flows, flows
 from proteus.costs.ops import Calibration
 from proteus.costs.overlap import CommClass
 from proteus.costs.shapes import group_shapes
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.mesh import Mesh
 
 
@@ -66,20 +66,20 @@ def send_groups(parts: tuple[tuple[int, bytes], ...]) -> Groups:
 
 
 @lru_cache(maxsize=64)
-def _shapes(groups: Same[Groups], cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
+def _shapes(groups: ById[Groups], cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
     return group_shapes(groups.value.members, cluster)
 
 
 @lru_cache(maxsize=64)
-def _flows(groups: Same[Groups], kind: Collective, algorithm: Algorithm, shape: int, cluster: Cluster) -> Flows:
+def _flows(groups: ById[Groups], kind: Collective, algorithm: Algorithm, shape: int, cluster: Cluster) -> Flows:
     """Flows of the groups of one shape, with the numbers of all groups."""
     rows = np.flatnonzero(_shapes(groups, cluster)[1] == shape)
-    found = flows(kind, algorithm, groups.value.members[rows], cluster)
-    return Flows(rows[found.group].astype(np.int32), found.link, found.count)
+    group_flows = flows(kind, algorithm, groups.value.members[rows], cluster)
+    return Flows(rows[group_flows.group].astype(np.int32), group_flows.link, group_flows.count)
 
 
 @lru_cache(maxsize=16)
-def _copy_flows(groups: Same[Groups], kind: HostCopy, cluster: Cluster) -> Flows:
+def _copy_flows(groups: ById[Groups], kind: HostCopy, cluster: Cluster) -> Flows:
     return copy_flows(groups.value.members[:, 0], kind, cluster)
 
 
@@ -154,7 +154,7 @@ class Relations:
             they have the same way (:meth:`GroupShape.merged_share`).
         """
         if relation not in self._shapes:
-            self._shapes[relation] = _shapes(Same(self.groups[relation]), self.cluster)
+            self._shapes[relation] = _shapes(ById(self.groups[relation]), self.cluster)
         shapes, index = self._shapes[relation]
         prices = []
         for number, shape in enumerate(shapes):
@@ -166,19 +166,19 @@ class Relations:
             else:
                 comm_class = CommClass.INTER if shape.num_hosts > 1 else CommClass.INTRA
             measured = self.calibration.collective(kind, shape)
-            found = (
+            price = (
                 terms(kind, shape, choice, sent_bytes)
                 if measured is None
                 else measured.terms(shape, choice.algorithm, sent_bytes)
             )
             if self.calibration.network != 1.0:
                 factor = self.calibration.network
-                found = replace(found, latency_s=found.latency_s * factor, work_bytes=found.work_bytes * factor)
-            prices.append(Price(found, used, comm_class))
+                price = replace(price, latency_s=price.latency_s * factor, work_bytes=price.work_bytes * factor)
+            prices.append(Price(price, used, comm_class))
         return tuple(prices), index
 
     def flows(self, relation: int) -> list[Flows]:
-        key = Same(self.groups[relation])
+        key = ById(self.groups[relation])
         return [
             _copy_flows(key, kind, self.cluster)
             if isinstance(kind, HostCopy) or algorithm is None
@@ -195,19 +195,19 @@ class Relations:
 
     def group_of_rank(self, relation: int, num_ranks: int) -> np.ndarray:
         """int64[ranks]: the group of each rank (-1 outside); only for groups of sets."""
-        return _group_of_rank(Same(self.groups[relation]), num_ranks)
+        return _group_of_rank(ById(self.groups[relation]), num_ranks)
 
     def key(self) -> tuple[object, ...]:
         """Equal for equal groups and algorithms, by which a folding is remembered."""
-        return tuple((Same(g), tuple(f)) for g, f in zip(self.groups, self._flows, strict=True))
+        return tuple((ById(g), tuple(f)) for g, f in zip(self.groups, self._flows, strict=True))
 
 
 @lru_cache(maxsize=64)
-def _group_of_rank(key: Same[Groups], num_ranks: int) -> np.ndarray:
+def _group_of_rank(key: ById[Groups], num_ranks: int) -> np.ndarray:
     members = key.value.members
-    found = np.full(num_ranks, -1, np.int64)
-    found[members.ravel()] = np.repeat(np.arange(len(members)), members.shape[1])
-    return found
+    group_of_rank = np.full(num_ranks, -1, np.int64)
+    group_of_rank[members.ravel()] = np.repeat(np.arange(len(members)), members.shape[1])
+    return group_of_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class Patterns:
 
 
 @lru_cache(maxsize=64)
-def _counts(folding: Same[Folding], relation: int, flows: Same[Flows]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _counts(folding: ById[Folding], relation: int, flows: ById[Flows]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return folding.value.counts(relation, flows.value)
 
 
@@ -260,7 +260,7 @@ class PatternTable:
     def _count(self, relation: int, used: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         key = (relation, used)
         if key not in self._counts:
-            self._counts[key] = _counts(Same(self.folding), relation, Same(self.relations.flows(relation)[used]))
+            self._counts[key] = _counts(ById(self.folding), relation, ById(self.relations.flows(relation)[used]))
         return self._counts[key]
 
     def _alone(self, relation: int, used: int, group_class: int) -> float:

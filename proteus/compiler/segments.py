@@ -16,7 +16,7 @@ from proteus.compiler.rank_plan import RankPlan
 from proteus.compiler.tables import OpRow
 from proteus.costs.overlap import WAITS, ComputeClass
 from proteus.hardware import Gpu
-from proteus.identity import Same
+from proteus.identity import ById
 
 #: no curve of a kernel puts a wait off
 _SURE = (0.0,) * len(ComputeClass)
@@ -93,12 +93,12 @@ class SegmentTable:
             key = (rank.plan, rank.coordinate, gpu, slow)
             if key not in tables:
                 prices = pricers.setdefault(gpu, pricer_of(gpu))
-                made.append(_priced(Same(plans[rank.plan].segments), Same(prices), rank.coordinate, slow, waits))
+                made.append(_priced(ById(plans[rank.plan].segments), ById(prices), rank.coordinate, slow, waits))
                 tables[key] = (size, made[-1])
                 size += len(made[-1].sizes)
-            base, own = tables[key]
+            base, segment_table = tables[key]
             self.base.append(base)
-            self.host_s.append(own.host_s)
+            self.host_s.append(segment_table.host_s)
         self.rows = [row for one in made for row in one.rows]
         self.ptr = np.concatenate([[0], np.cumsum(np.concatenate([one.sizes for one in made]))]).astype(np.int32)
         self.work_s = np.concatenate([one.work_s for one in made])
@@ -117,7 +117,7 @@ class SegmentTable:
 
 @lru_cache(maxsize=256)
 def _priced(
-    segments: Same[list[list[OpRow]]], pricer: Same[Pricer], coordinate: tuple[int, ...], slow: float, waits: Waits
+    segments: ById[list[list[OpRow]]], pricer: ById[Pricer], coordinate: tuple[int, ...], slow: float, waits: Waits
 ) -> _Priced:
     """The segments of a plan on the rank at `coordinate`, whose device takes `slow` times as long."""
     prices = pricer.value

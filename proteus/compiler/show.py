@@ -36,10 +36,10 @@ def show(program: BlockProgram, ops: Iterable[str] | None = None) -> str:
         ("recompute", program.recompute),
         ("backward", program.backward),
     ):
-        found = [i for i in instructions if wanted is None or i.op.name in wanted]
-        if found:
+        selected = [i for i in instructions if wanted is None or i.op.name in wanted]
+        if selected:
             lines.append(title)
-            lines.extend(f"  {line}" for line in _lines(program, found))
+            lines.extend(f"  {line}" for line in _lines(program, selected))
     return "\n".join(lines) + "\n"
 
 

@@ -28,7 +28,7 @@ from proteus.compiler.layout import Layout
 from proteus.compiler.program import BlockProgram, Parameter
 from proteus.costs.precision import NF4_BYTES
 from proteus.errors import StrategyError
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.placement import Partial, Replicate, Shard
 from proteus.strategy.axes import among_experts, named
@@ -126,12 +126,12 @@ def reduction_steps(data: tuple[str, ...], kept: tuple[str, ...]) -> tuple[tuple
     """
     scatter = tuple(name for name in data if name in kept)
     rest = tuple(name for name in data if name not in kept)
-    found: list[tuple[StateMoveKind, tuple[str, ...]]] = []
+    steps: list[tuple[StateMoveKind, tuple[str, ...]]] = []
     if scatter:
-        found.append(("reduce_scatter", scatter))
+        steps.append(("reduce_scatter", scatter))
     if rest:
-        found.append(("all_reduce", rest))
-    return tuple(found)
+        steps.append(("all_reduce", rest))
+    return tuple(steps)
 
 
 #: parameters smaller than this are not worth a gather of their own (DeepSpeed stage3_param_persistence_threshold)
@@ -145,22 +145,22 @@ def copy_moves(
 
     Parameters are gathered in one collective, or `apart`: large ones each in its own.
     """
-    found: list[tuple[StateMove, float]] = []
+    moves: list[tuple[StateMove, float]] = []
     if has_gathers:
         for axes, every in gathers(link).items():
             for members in _each_apart(every) if apart else (every,):
                 items = tuple((0, 0, 0, state) for state in members)
                 numel = float(sum(s.numel for s in members))
-                found.append((StateMove(kind="all_gather", axes=axes, items=items), numel))
+                moves.append((StateMove(kind="all_gather", axes=axes, items=items), numel))
     if has_reductions:
         for (data, kept), members in reductions(link).items():
             items = tuple((0, 0, 0, state) for state in members)
             numel = float(sum(s.numel for s in members))
             for kind, axes in reduction_steps(data, kept):
-                found.append((StateMove(kind=kind, axes=axes, items=items), numel))
+                moves.append((StateMove(kind=kind, axes=axes, items=items), numel))
                 if kind == "reduce_scatter":
                     numel /= link.program.mesh.degree(axes)
-    return found
+    return moves
 
 
 def _each_apart(states: tuple[ParameterState, ...]) -> list[tuple[ParameterState, ...]]:
@@ -170,10 +170,10 @@ def _each_apart(states: tuple[ParameterState, ...]) -> list[tuple[ParameterState
 
 
 def _by_key(pairs: Iterable[tuple[Key, ParameterState]]) -> dict[Key, tuple[ParameterState, ...]]:
-    found: dict[Key, tuple[ParameterState, ...]] = {}
+    states_by_key: dict[Key, tuple[ParameterState, ...]] = {}
     for key, state in pairs:
-        found[key] = (*found.get(key, ()), state)
-    return found
+        states_by_key[key] = (*states_by_key.get(key, ()), state)
+    return states_by_key
 
 
 def is_held(state: ParameterState, links: Iterable[Link]) -> bool:
@@ -245,9 +245,9 @@ def _state(program: BlockProgram, parameter: Parameter, config: NodeConfig) -> P
 
 def states(link: Link) -> tuple[ParameterState, ...]:
     """:func:`link_states`, remembered: links with one program and equal configs share their states."""
-    return _states(Keyed(link, id(link.program), link.run.key))
+    return _states(MemoKey(link, id(link.program), link.run.key))
 
 
 @lru_cache(maxsize=512)
-def _states(key: Keyed[Link]) -> tuple[ParameterState, ...]:
+def _states(key: MemoKey[Link]) -> tuple[ParameterState, ...]:
     return link_states(key.value)

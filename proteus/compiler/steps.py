@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from proteus.compiler.program import BlockProgram, Compute, Instruction, Move, ProgramPhase, reads, writes
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.graph import OpKind
 from proteus.strategy.axes import named
 
@@ -74,7 +74,7 @@ class Phase:
 
 
 @lru_cache(maxsize=512)
-def _phases(key: Same[BlockProgram], is_split: bool) -> tuple[Phase, Phase, Phase]:
+def _phases(key: ById[BlockProgram], is_split: bool) -> tuple[Phase, Phase, Phase]:
     program = key.value
     backward = (*program.recompute, *program.backward)
     inputs = set(program.inputs)
@@ -123,7 +123,7 @@ def phases(program: BlockProgram, is_split: bool) -> tuple[Phase, Phase, Phase]:
         Whether the schedule runs weight gradients as actions of their own;
         else they are part of the backward and the third phase is empty.
     """
-    return _phases(Same(program), is_split)
+    return _phases(ById(program), is_split)
 
 
 def _steps(instructions: tuple[Instruction, ...], handed: set[int], outputs: tuple[int, ...]) -> Phase:

@@ -77,7 +77,7 @@ class CommRow:
     """A collective on every group of `axes` of a mesh.
 
     `members` are the groups where they are no axis of a mesh (tied embeddings
-    join ranks of two chunks).  `exposed` is the part that the product it
+    join ranks of two chunks).  `exposed` is the part that the GEMM it
     feeds, or that feeds it, cannot hide; one that is `beside` runs while
     another micro-batch computes, and costs what it slows that by.
     """
@@ -136,9 +136,9 @@ class Tables:
             name=f"{move.step.kind} {move.op.name}", node=node, span=_COMM_SPAN[stream], exposed=exposed, beside=beside,
         )  # fmt: skip
 
-    def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, what: str, node: Node) -> CommRow:
+    def copy_row(self, mesh: Mesh, kind: HostCopy, size_bytes: float, tensor_name: str, node: Node) -> CommRow:
         """A copy between every rank and its host."""
-        return self.state_row(mesh, (), kind, size_bytes, kind, what, node)
+        return self.state_row(mesh, (), kind, size_bytes, kind, tensor_name, node)
 
     def state_row(
         self, mesh: Mesh, axes: tuple[str, ...], kind: str, size_bytes: float, stream: str, name: str, node: Node

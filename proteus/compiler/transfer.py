@@ -17,7 +17,7 @@ import numpy as np
 
 from proteus.compiler.chain import Chunk
 from proteus.compiler.layout import Layout, gradient_of, local_chunk
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.placement import Replicate, Shard
 from proteus.strategy.axes import named
@@ -62,14 +62,14 @@ class Handed:
 def handed_tensors(before: Chunk, after: Chunk, kind: int, activation_bytes: float) -> list[Handed]:
     """What crosses the border: outputs forward, their gradients backward."""
     first, second = before.links[-1].program, after.links[0].program
-    found = []
+    handed = []
     for place, (out, into) in enumerate(zip(first.outputs, second.inputs, strict=True)):
         tensor = first.block.tensors[first.values[out].tensor]
         if kind != F and min(second.input_grads[place], first.output_grads[place]) < 0:
             continue
         size = activation_bytes if tensor.dtype is None else DTYPE_BYTES[tensor.dtype]
         dims = first.dims(out)
-        found.append(
+        handed.append(
             Handed(
                 place,
                 tuple(first.sizes[d] for d in dims),
@@ -80,17 +80,17 @@ def handed_tensors(before: Chunk, after: Chunk, kind: int, activation_bytes: flo
                 size,
             )
         )
-    return found
+    return handed
 
 
 def transfer_pairs(before: Chunk, after: Chunk, kind: int, activation_bytes: float) -> list[Pairs]:
     """The sends of one micro-batch, pairs with equal amounts together; remembered."""
     ends = (id(before.links[-1].program), id(after.links[0].program), before.first_device, after.first_device)
-    return _transfers(Keyed((before, after), *ends), kind, activation_bytes)
+    return _transfers(MemoKey((before, after), *ends), kind, activation_bytes)
 
 
 @lru_cache(maxsize=512)
-def _transfers(ends: Keyed[tuple[Chunk, Chunk]], kind: int, activation_bytes: float) -> list[Pairs]:
+def _transfers(ends: MemoKey[tuple[Chunk, Chunk]], kind: int, activation_bytes: float) -> list[Pairs]:
     before, after = ends.value
     handed = handed_tensors(before, after, kind, activation_bytes)
     if kind == F:
@@ -161,10 +161,10 @@ def pieces(handed: Handed, source_mesh: Mesh, target_mesh: Mesh, is_forward: boo
     for rank, box in enumerate(have):
         holders.setdefault(box, []).append(rank)
     turn = {box: itertools.cycle(ranks) for box, ranks in holders.items()}
-    found = []
+    cut_pieces = []
     for target, need in enumerate(want):
         for box in holders:
             common = tuple((max(a, c), min(a + b, c + d) - max(a, c)) for (a, b), (c, d) in zip(box, need, strict=True))
             if all(length > 0 for _, length in common):
-                found.append(Piece(next(turn[box]), target, common))
-    return tuple(found)
+                cut_pieces.append(Piece(next(turn[box]), target, common))
+    return tuple(cut_pieces)

@@ -17,7 +17,7 @@ import numpy as np
 from proteus.compiler.chain import Chunk, op_global_sizes, op_sizes
 from proteus.compiler.program import BlockProgram, Compute
 from proteus.compiler.rank_plan import RankPlan
-from proteus.identity import Same
+from proteus.identity import ById
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,10 @@ def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], num_ranks: int)
     plan_of: list[int] = []
     coordinate_of: list[tuple[int, ...]] = []
     for plan in plans:
-        own = [chunk for chunk in chunks if chunk.rank == plan.rank]
-        mesh, first = own[0].mesh, own[0].first_device
-        programs = {id(link.program): link.program for chunk in own for link in chunk.links}
-        uneven = sorted({axis for program in programs.values() for axis in _uneven(Same(program))})
+        rank_chunks = [chunk for chunk in chunks if chunk.rank == plan.rank]
+        mesh, first = rank_chunks[0].mesh, rank_chunks[0].first_device
+        programs = {id(link.program): link.program for chunk in rank_chunks for link in chunk.links}
+        uneven = sorted({axis for program in programs.values() for axis in _uneven(ById(program))})
         coordinates = mesh.coordinates()
         reduced = np.zeros_like(coordinates)
         reduced[:, uneven] = coordinates[:, uneven]
@@ -57,7 +57,7 @@ def variants(chunks: Sequence[Chunk], plans: Sequence[RankPlan], num_ranks: int)
             signatures: dict[tuple[object, ...], int] = {}
             number = np.empty(len(keys), np.int64)
             for row, key in enumerate(map(tuple, keys.tolist())):
-                signature = tuple(_cached_sizes(Same(program), key) for program in programs.values())
+                signature = tuple(_cached_sizes(ById(program), key) for program in programs.values())
                 if signature not in signatures:
                     signatures[signature] = len(plan_of)
                     plan_of.append(plan.rank)
@@ -81,22 +81,22 @@ def _sizes(program: BlockProgram, coordinate: tuple[int, ...]) -> tuple[tuple[in
 
 def _uneven_axes(program: BlockProgram) -> set[int]:
     """Axes along which some chunk is smaller than another."""
-    found: set[int] = set()
+    uneven_axes: set[int] = set()
     for compute in _computes(program):
         sizes = op_global_sizes(program, compute.op)
         derived = program.block.derived_of(compute.op)
         for dim, size in sizes.items():
             axes = [a for a, d in enumerate(compute.cut) if d is not None and (d == dim or d in derived.get(dim, ()))]
             if size % math.prod(program.mesh.shape[a] for a in axes):
-                found.update(axes)
-    return found
+                uneven_axes.update(axes)
+    return uneven_axes
 
 
 @lru_cache(maxsize=512)
-def _uneven(key: Same[BlockProgram]) -> frozenset[int]:
+def _uneven(key: ById[BlockProgram]) -> frozenset[int]:
     return frozenset(_uneven_axes(key.value))
 
 
 @lru_cache(maxsize=8192)
-def _cached_sizes(key: Same[BlockProgram], coordinate: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _cached_sizes(key: ById[BlockProgram], coordinate: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     return _sizes(key.value, coordinate)

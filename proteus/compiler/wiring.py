@@ -1,4 +1,4 @@
-"""What waits for what, and what shares a stream: the plans of the played ranks joined by their sends."""
+"""What waits for what, and what shares a stream: the plans of the simulated ranks joined by their sends."""
 
 from __future__ import annotations
 
@@ -32,27 +32,29 @@ def edges(
     sends_wait
         A rank waits until what it sent has left.
     """
-    found = [ids.at(number, plans[rank.plan].edges) for number, rank in enumerate(classes)]
+    edge_arrays = [ids.at(number, plans[rank.plan].edges) for number, rank in enumerate(classes)]
     for before, after in itertools.pairwise(chunks):
         if before.rank == after.rank:
             for number, rank in enumerate(classes):
                 if rank.plan == before.rank:
                     plan = plans[rank.plan]
-                    found.append(ids.at(number, _joined(plan, (before.index, F), (after.index, F))))
-                    found.append(ids.at(number, _joined(plan, (after.index, B), (before.index, B))))
+                    edge_arrays.append(ids.at(number, _joined(plan, (before.index, F), (after.index, F))))
+                    edge_arrays.append(ids.at(number, _joined(plan, (after.index, B), (before.index, B))))
     for transfer in transfers:
         key = (transfer.chunk, transfer.kind)
-        other = (transfer.chunk + (1 if transfer.kind == F else -1), transfer.kind)
+        peer_phase = (transfer.chunk + (1 if transfer.kind == F else -1), transfer.kind)
         source, target = plans[classes[transfer.source].plan], plans[classes[transfer.target].plan]
         made = ids.at(transfer.source, source.sends_out[key])
-        found.append(_broadcast(made, transfer.tasks[:, None]))
-        wanted = ids.at(transfer.target, target.sends_in[other])
-        found.append(_broadcast(transfer.tasks[:, None], wanted))
+        edge_arrays.append(_broadcast(made, transfer.tasks[:, None]))
+        wanted = ids.at(transfer.target, target.sends_in[peer_phase])
+        edge_arrays.append(_broadcast(transfer.tasks[:, None], wanted))
         if sends_wait:
             then = source.action_next[key]
             has = then >= 0
-            found.append(np.stack([transfer.tasks[has], ids.at(transfer.source, then[has])], axis=1))
-    return np.concatenate(found, dtype=np.int32, casting="same_kind") if found else np.empty((0, 2), np.int32)
+            edge_arrays.append(np.stack([transfer.tasks[has], ids.at(transfer.source, then[has])], axis=1))
+    return (
+        np.concatenate(edge_arrays, dtype=np.int32, casting="same_kind") if edge_arrays else np.empty((0, 2), np.int32)
+    )
 
 
 def _joined(plan: RankPlan, out: tuple[int, int], into: tuple[int, int]) -> np.ndarray:

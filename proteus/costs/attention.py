@@ -1,10 +1,10 @@
 """Seconds of a fused (flash) attention kernel.
 
 A block of query rows stays on one SM and walks over the keys and values
-(backward: a block of keys walks over the queries).  Besides the products,
+(backward: a block of keys walks over the queries).  Besides the GEMMs,
 every score costs an exponential, which no tensor core does::
 
-    time of one score = products (dims of q.k and of p.v) / tensor rate of the SM + softmax
+    time of one score = GEMMs (dims of q.k and of p.v) / tensor rate of the SM + softmax
 
 The softmax does not shrink with the tensor rate, so short heads and strong
 tensor cores reach a smaller share of the peak.  Causal attention skips the
@@ -28,7 +28,7 @@ def attention_flop(
 ) -> float:
     """FLOP of attention, the lower triangle only where it is causal.
 
-    Backward makes five products: the scores again, dP, dV, dQ, dK.
+    Backward makes five GEMMs: the scores again, dP, dV, dQ, dK.
     """
     pairs = seq_q * seq_kv
     if causal:

@@ -1,6 +1,6 @@
 """Seconds of a convolution: the fastest of the algorithms that libraries have for it.
 
-As a matrix product of patches::
+As a GEMM of patches::
 
     direction   rows m            columns n         depth k
     forward     c_out / groups    batch x out h w   c_in / groups x kh x kw
@@ -8,9 +8,9 @@ As a matrix product of patches::
     weight grad c_out / groups    c_in x kh x kw    batch x out h w
 
 Where fp32 has no tensor cores, kernels of stride 1 also go through Winograd's
-transform (Lavin and Gray, arXiv 1509.09308), which needs fewer products: in
+transform (Lavin and Gray, arXiv 1509.09308), which needs fewer multiplications: in
 one kernel with F(2x2, 3x3), 2.25 times fewer; or in four, F(4x4, kxk) in
-memory, as one batched product over the points of a tile::
+memory, as one batched GEMM over the points of a tile::
 
     input, weights --transform--> (4 + k - 1)**2 products --transform--> output
 
@@ -35,7 +35,7 @@ from proteus.costs.gemm import gemm_time_s
 #: tiles of fp32 kernels, channels by points: cuDNN names its kernels 128x128, 128x64 and 128x32
 TILES = ((128, 128), (64, 128), (32, 128))
 #: only the weight gradient, whose depth is the batch, is split along it; few channels leave it one tile for all SMs
-MOST_SPLIT = 128.0
+MAX_SPLIT = 128.0
 #: tensor cores take channels by 16 bytes; fewer are padded
 CHANNEL_BYTES = 16.0
 #: channels of the only tile with which the input gradient of a strided kernel wider than 1x1 is computed
@@ -43,7 +43,7 @@ STRIDED_TILE = 128.0
 #: output points of a Winograd tile per dim: in one kernel, and through memory
 FUSED_TILE, WINOGRAD_TILE = 2.0, 4.0
 #: Winograd tiles of a patch, down and across; its 32 tiles of 32 channels, 16 products each, are the work of one
-#: 128 x 128 tile of a plain product
+#: 128 x 128 tile of a plain GEMM
 PATCH, PATCH_TILES, FUSED_TILES = (4.0, 8.0), 32.0, ((128, 128),)
 #: the widest kernel that libraries transform
 WIDEST_WINOGRAD = 5.0
@@ -113,7 +113,7 @@ def conv_time_s(
     direction
         0 forward, 1 input gradient, 2 weight gradient.
     tensor_cores
-        1 where the products run on them.
+        1 where the GEMMs run on them.
     memory_Bps
         What elementwise kernels reach on this GPU.
 
@@ -143,7 +143,7 @@ def conv_time_s(
             m, cost = math.ceil(m / STRIDED_TILE) * STRIDED_TILE, strided_cost
     else:
         m, n, k = deep_out, deep_in * kh * kw, batch * out_h * out_w
-        cost, split, fill = weight_cost, MOST_SPLIT, weight_fill
+        cost, split, fill = weight_cost, MAX_SPLIT, weight_fill
     small = 1.0
     if direction != 1:
         small = min(kh * kw / (stride_h * stride_w), 1.0)  # a strided 1x1 kernel skips points

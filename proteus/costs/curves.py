@@ -1,4 +1,4 @@
-"""Which fitted curve describes a GPU, and which stands in where none does.
+"""Which fitted curve describes a GPU, and which one replaces it if there is none.
 
 The curves are those of the GPU's chip (``proteus/hardware/chips``).  A missing
 curve is looked up at another dtype of the chip, then at the chip's fallbacks;
@@ -21,7 +21,7 @@ from proteus.hardware import Chip, Gpu
 from proteus.hardware.curves import GemmCurve
 from proteus.units import GB
 
-#: the dtype whose products tensor cores do not make
+#: the dtype whose GEMMs tensor cores do not make
 VECTOR = "fp32"
 #: the curves that may describe a dtype or a library, best first; half is fp16 and bf16
 STAND_INS = {
@@ -62,7 +62,7 @@ class Curve:
 def places(chips: Sequence[Chip], key: str) -> Iterator[tuple[Chip, str]]:
     """Where a curve of that dtype or variant is looked for: chip and key, best first.
 
-    Products outside tensor cores are more like those of another chip than
+    GEMMs outside tensor cores are more like those of another chip than
     like those in the tensor cores of their own.
 
     >>> from proteus.hardware import load
@@ -99,19 +99,19 @@ def find(family: str, key: str, gpu: Gpu) -> Curve:
     >>> find("gemm", "bf16", load("a100-80gb")).is_assumed
     False
     """
-    own = keys_for(key)[0]
+    own_key = keys_for(key)[0]
     for chip, name in places(gpu.chips, key):
         row = chip.curve(family, name)
         if row is None:
             continue
-        borrowed = chip is not gpu.chip or name != own
+        borrowed = chip is not gpu.chip or name != own_key
         params: tuple[float, ...] = row.params
-        if family == "conv" and name != own:
-            params = with_products(params, chip, own)
+        if family == "conv" and name != own_key:
+            params = with_products(params, chip, own_key)
         return Curve(
             key=name,
             params=params,
-            spread=residuals.of_curve(family, own, row.sigma, is_borrowed=borrowed),
+            spread=residuals.of_curve(family, own_key, row.sigma, is_borrowed=borrowed),
             source=f"{family} curve {chip.name}/{name}: {row.source}",
             chip=chip,
             is_assumed=borrowed,
@@ -123,7 +123,7 @@ def find(family: str, key: str, gpu: Gpu) -> Curve:
 
 
 def with_products(conv_params: tuple[float, ...], chip: Chip, key: str) -> tuple[float, ...]:
-    """A convolution's parameters from another dtype, with those of the products of `key` where they are known.
+    """A convolution's parameters from another dtype, with those of the GEMMs of `key` where they are known.
 
     >>> from proteus.hardware import load
     >>> volta, pascal = load("v100"), load("p100")
@@ -166,10 +166,10 @@ def power_factor(chip: Chip, tdp_w: float, peak_half_flops: float) -> float:
 
 
 def fp32_clock(family: str, chip: Chip, tdp_w: float, peak_fp32_flops: float) -> float:
-    """The clock that a board's power leaves for fp32 products, over the one that its sheet counts with.
+    """The clock that a board's power leaves for fp32 GEMMs, over the one that its sheet counts with.
 
-    Convolutions gather and transform between their products, which draws less
-    power than products (``gemm``) alone.
+    Convolutions gather and transform between their GEMMs, which draws less
+    power than GEMMs (``gemm``) alone.
 
     >>> from proteus.hardware import load
     >>> pascal, turing = load("titan-xp").chip, load("t4").chip
@@ -198,7 +198,7 @@ def borrowed_factor(chip: Chip, gpu: Gpu) -> float:
     """Efficiency of a GPU that borrows the curve of `chip` over that chip's.
 
     Where neither attention nor convolution was measured, the share of the
-    peak that large products reach says how far the sheet is from the truth.
+    peak that large GEMMs reach says how far the sheet is from the truth.
     """
     lender = chip.curve("gemm", "half")
     if chip is gpu.chip or lender is None:
@@ -208,7 +208,7 @@ def borrowed_factor(chip: Chip, gpu: Gpu) -> float:
 
 
 def large_share(gemm_params: tuple[float, ...]) -> float:
-    """Share of the peak that a large product reaches, by its curve.
+    """Share of the peak that a large GEMM reaches, by its curve.
 
     >>> large_share(GemmCurve(0.9, 2e-6, 100, 0.0, 0.8, 0.5, 4, 2e-6))
     0.9

@@ -14,7 +14,7 @@ from proteus.costs.trees import double_tree
 from proteus.errors import StrategyError
 
 #: ordered pairs of ranks that are drawn one by one before all_to_all gives up (64M routes)
-_MOST_PAIRS = 2**26
+_MAX_PAIRS = 2**26
 
 
 class Part(Enum):
@@ -160,25 +160,25 @@ def neighbour_pairs(pattern: Pattern) -> Iterable[Edges]:
     members = pattern.members
     n = members.shape[1]
     counts = pattern.counts
-    start, own = np.repeat(pattern.starts, counts), np.repeat(counts, counts)
+    start, own_count = np.repeat(pattern.starts, counts), np.repeat(counts, counts)
     position = np.arange(n)
-    if (own > 1).any():
-        inside = start + (position - start + 1) % own
-        here = own > 1
-        yield _columns(pattern.rows, members[:, here], members[:, inside[here]], (own - 1)[here])
+    if (own_count > 1).any():
+        inside = start + (position - start + 1) % own_count
+        here = own_count > 1
+        yield _columns(pattern.rows, members[:, here], members[:, inside[here]], (own_count - 1)[here])
     if pattern.num_hosts > 1:
         # Hosts may differ in members, so the ways out and the ways in are drawn apart.
-        other = members[:, (start + own) % n]
-        yield _columns(pattern.rows, members, other, n - own, Part.TO_NETWORK)
-        yield _columns(pattern.rows, other, members, n - own, Part.FROM_NETWORK)
+        neighbours = members[:, (start + own_count) % n]
+        yield _columns(pattern.rows, members, neighbours, n - own_count, Part.TO_NETWORK)
+        yield _columns(pattern.rows, neighbours, members, n - own_count, Part.FROM_NETWORK)
 
 
 def all_pairs(pattern: Pattern) -> Iterable[Edges]:
     k, n = pattern.members.shape
-    if k * n * n > _MOST_PAIRS:
+    if k * n * n > _MAX_PAIRS:
         raise StrategyError(
             f"all_to_all over {k} groups of {n} ranks has {k * n * n:,} pairs on a fabric where each takes its own "
-            f"route; at most {_MOST_PAIRS:,} are drawn; use smaller groups or a fabric without oversubscription"
+            f"route; at most {_MAX_PAIRS:,} are drawn; use smaller groups or a fabric without oversubscription"
         )
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     chunk = max(1, 2**20 // len(source))

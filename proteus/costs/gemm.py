@@ -1,6 +1,6 @@
-"""Seconds of a matrix product: tiles, waves, depth, and memory.
+"""Seconds of a GEMM: tiles, waves, depth, and memory.
 
-A product is cut in output tiles of ``tile_m x tile_n``; every streaming
+A GEMM is cut in output tiles of ``tile_m x tile_n``; every streaming
 multiprocessor (SM, or compute unit) works on one tile at a time, so the last
 wave of tiles is partly idle::
 
@@ -52,7 +52,7 @@ def gemm_time_s(
     split_s: float,
     tiles: tuple[tuple[int, int], ...] = TILES,
 ) -> float:
-    """Time of `batch` products of (m, k) by (k, n) on an idle GPU [s].
+    """Time of `batch` GEMMs of (m, k) by (k, n) on an idle GPU [s].
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """From an op and its local sizes to the kernels that a framework runs.
 
-Products are here; kernels that only move memory are in ``passes``.
+GEMMs are here; kernels that only move memory are in ``passes``.
 
-A LINEAR is one matrix product per phase, with rows m, columns n, depth k::
+A LINEAR is one GEMM per phase, with rows m, columns n, depth k::
 
     FORWARD      y[m, n]  = x[m, k]  w[n, k]
     INPUT_GRAD   dx[m, k] = dy[m, n] w[n, k]
@@ -10,7 +10,7 @@ A LINEAR is one matrix product per phase, with rows m, columns n, depth k::
 
 m are the dims of x and y that no weight has, n those of y and the weight, k
 those of x and the weight, and dims in all three (experts) make it a grouped
-product.  Several weights on one x (query, key and value) are one product
+GEMM.  Several weights on one x (query, key and value) are one GEMM
 with the columns of all.
 """
 
@@ -36,9 +36,9 @@ HALF_BYTES = 2
 #: bytes per element of fp32 scores, statistics and main gradients
 FP32_BYTES = 4
 #: What the rows of operands of tensor cores are aligned to (NVIDIA, Matrix Multiplication Background User's Guide,
-#: "Tensor Core Requirements").  Batched products of heads that are not: BigScience's log of layouts on A100
+#: "Tensor Core Requirements").  Batched GEMMs of heads that are not: BigScience's log of layouts on A100
 #: (bigscience train/tr11-176B-ml/chronicles-prequel.md, "NHEADs comparison") has 34 % and 38 % longer steps with heads
-#: of 108 than of 144, which makes 11 TFLOPS of each of the eight products of a layer.
+#: of 108 than of 144, which makes 11 TFLOPS of each of the eight GEMMs of a layer.
 ROW_BYTES = 16
 
 
@@ -83,7 +83,7 @@ def gemm(
     grouped: bool = False,
     biased: bool = False,
 ) -> Work:
-    """A (grouped) matrix product; `out_bytes` counts the result's traffic per element."""
+    """A (grouped) GEMM; `out_bytes` counts the result's traffic per element."""
     return Work(
         family=Family.GROUPED_GEMM if grouped else Family.GEMM,
         flop=2.0 * batch * m * n * k,
@@ -107,7 +107,7 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework:
     grouped = batch > 1 or any(d in in_x and d in in_w and d in in_y for d in op.dims)
     biased = len(op.inputs) > 1 + len(op.outputs)
     product = partial(gemm, grouped=grouped, biased=biased)
-    # the head and other small products may stay in the activation's dtype
+    # the head and other small GEMMs may stay in the activation's dtype
     dtype = precision.compute if op.attrs.get("quantised", True) else precision.activation
     wide = precision.activation_bytes
     narrow = precision.compute_bytes if dtype in _CASTS else wide
@@ -115,29 +115,29 @@ def _linear(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework:
     cast = casts(batch * m * (k if phase is Phase.FORWARD else n), dtype, wide, narrow, by_row=by_row)
     if phase is Phase.FORWARD:
         return (*cast, product(batch, m, n, k, dtype, narrow, wide))
-    # gradients are summed exactly, by a product without scales: a kernel of its own multiplies them in
+    # gradients are summed exactly, by a GEMM without scales: a kernel of its own multiplies them in
     scale = (stream(batch * k * (m if phase is Phase.INPUT_GRAD else n) * 2.0 * wide),) if by_row else ()
     if phase is Phase.INPUT_GRAD:
         return (*cast, product(batch, m, k, n, dtype, narrow, wide), *scale)
     accumulate = framework.fused_grad_accumulation
     out = 2.0 * precision.grad_bytes if accumulate else wide
-    found = [product(batch, n, k, m, dtype, narrow, out), *scale]
+    pass_works = [product(batch, n, k, m, dtype, narrow, out), *scale]
     if not accumulate:
         # grad += new: read the new one, read and write the sum
-        found.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
+        pass_works.append(stream(batch * n * k * (wide + 2.0 * precision.grad_bytes)))
     if biased:
-        found.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
-    return tuple(found)
+        pass_works.append(stream(batch * m * n * wide, Access.SOFTMAX))  # the bias sums dy over its rows
+    return tuple(pass_works)
 
 
 #: Kernels that quantise an operand, each of which reads it; together they write it and its transpose.  fp8: one.
 #: nvfp4 (Transformer Engine's NVFP4Quantizer): the largest magnitude, with and without the random Hadamard transform;
-#: the rows; the columns, transformed, for the product of the weight's gradient.
+#: the rows; the columns, transformed, for the GEMM of the weight's gradient.
 _CASTS = {"fp8": 1, "nvfp4": 3}
 
 
 #: Time of kernels that find and apply scales by column over that of elementwise ones: Llama 3 8B on 8 H100 makes 6,412
-#: tokens/s by GPU with scales by row and 7,186 with one by tensor (pytorch/torchtitan, commit 7a04053, January 2025).
+#: tokens/s per GPU with scales per row and 7,186 with one per tensor (pytorch/torchtitan, commit 7a04053, Jan. 2025).
 COLUMN_COST = 2.5
 
 
@@ -172,7 +172,7 @@ def _matmul(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework:
 def _bmm(
     phase: Phase, batch: int, m: int, n: int, k: int, precision: Precision, *, aligned: bool = True
 ) -> tuple[Work, ...]:
-    """A product of two activations, whose two gradients both belong to INPUT_GRAD.
+    """A GEMM of two activations, whose two gradients both belong to INPUT_GRAD.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _bmm(
         Whether rows begin where tensor cores can read them; else the vector units multiply.
     """
     dtype, size = precision.activation, precision.activation_bytes
-    dtype = precision.compute if dtype == "fp32" else dtype  # tf32 products of fp32 activations
+    dtype = precision.compute if dtype == "fp32" else dtype  # tf32 GEMMs of fp32 activations
     dtype = dtype if aligned else "fp32"
     if phase is Phase.FORWARD:
         return (gemm(batch, m, n, k, dtype, size, size),)
@@ -263,12 +263,12 @@ def _unfused_attention(
     precision: Precision,
     framework: Framework,
 ) -> tuple[Work, ...]:
-    """Two batched products and the passes over the score matrix between them.
+    """Two batched GEMMs and the passes over the score matrix between them.
 
-    Products that read the scores do not hide it behind their arithmetic:
+    GEMMs that read the scores do not hide it behind their arithmetic:
     standard attention of PyTorch on A100 (FlashAttention-2's benchmark, 2,048
     to 8,192 tokens) takes 20 to 23 ps by score, forward and backward, of which
-    the softmax takes 8, and such a product 1.9 with heads of 64 and 2.4 with
+    the softmax takes 8, and such a GEMM 1.9 with heads of 64 and 2.4 with
     128, where its traffic alone is 1.2.
 
     Heads that are no multiple of 16 bytes wide keep tensor cores from reading
@@ -294,10 +294,10 @@ def _unfused_attention(
             _bmm(phase, batch, rows, dim_v, cols, precision, aligned=dim_v * size % ROW_BYTES == 0),
         )
     )
-    # The products want heads before tokens: q, k, v and the result are copied into that order and back, their gradients
+    # The GEMMs want heads before tokens: q, k, v and the result are copied into that order and back, their gradients
     # too (DeepLearningExamples BERT modeling.py; PyTorch: permute, then a matmul of four dimensions and contiguous();
-    # TensorFlow: tf.transpose).  Megatron's products take the strides as they are.
-    # There q, k and v are products of their own, and two sums make one of the three gradients of what they read.
+    # TensorFlow: tf.transpose).  Megatron's GEMMs take the strides as they are.
+    # There q, k and v are GEMMs of their own, and two sums make one of the three gradients of what they read.
     turned = 2.0 * size * batch * (rows + cols) * (dim_qk + dim_v)
     turns: tuple[Work, ...] = (stream(turned, kernels=4),) if framework.attention == "unfused" else ()
     if turns and phase is Phase.INPUT_GRAD:
@@ -336,6 +336,22 @@ def _interaction(op: Op, sizes: Sizes, phase: Phase, precision: Precision, frame
     return (*_bmm(phase, batch, features, features, dim, precision), *((pairs,) if phase != Phase.WEIGHT_GRAD else ()))
 
 
+def _opaque(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
+    """FLOP as a GEMM of the output's rows and columns (its depth follows), beside the traffic.
+
+    The backward of a product has twice its FLOP, all of them counted with the input gradient.
+    """
+    moved = memory_works(op, sizes, phase, precision, framework)
+    flop, out = op.flop(sizes), op.outputs[0].dims
+    if not flop or phase is Phase.WEIGHT_GRAD or not out:
+        return moved
+    columns, size = sizes[out[-1]], precision.activation_bytes
+    rows = math.prod(sizes[dim] for dim in out[:-1])
+    depth = max(1, round(flop / (2.0 * rows * columns)))
+    product = gemm(1, rows, columns, depth, precision.compute, size, size)
+    return (*moved, *(product,) * (1 if phase is Phase.FORWARD else 2))
+
+
 _Lower = Callable[[Op, Sizes, Phase, Precision, Framework], tuple[Work, ...]]
 _PRODUCTS: Mapping[OpKind, _Lower] = {
     OpKind.LINEAR: _linear,
@@ -343,4 +359,5 @@ _PRODUCTS: Mapping[OpKind, _Lower] = {
     OpKind.ATTENTION: _attention,
     OpKind.CONV2D: _conv,
     OpKind.INTERACTION: _interaction,
+    OpKind.OPAQUE: _opaque,
 }

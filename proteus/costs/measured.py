@@ -46,15 +46,15 @@ class CollectiveTimes:
     time_s: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        what = f"{self.kind} of {self.num_ranks} ranks"
+        collective = f"{self.kind} of {self.num_ranks} ranks"
         if len(self.size_bytes) != len(self.time_s) or len(self.time_s) < 2:
             raise InputError(
-                f"{what}: {len(self.size_bytes)} sizes, {len(self.time_s)} times; give two or more of both"
+                f"{collective}: {len(self.size_bytes)} sizes, {len(self.time_s)} times; give two or more of both"
             )
         if self.size_bytes[0] <= 0 or any(b <= a for a, b in zip(self.size_bytes[:-1], self.size_bytes[1:])):
-            raise InputError(f"{what}: the sizes must be above 0 and rise; they are {self.size_bytes}")
+            raise InputError(f"{collective}: the sizes must be above 0 and rise; they are {self.size_bytes}")
         if min(self.time_s) <= 0:
-            raise InputError(f"{what}: a time of {min(self.time_s):g} s; all must be above 0")
+            raise InputError(f"{collective}: a time of {min(self.time_s):g} s; all must be above 0")
 
     @property
     def latency_s(self) -> float:

@@ -109,9 +109,9 @@ class Calibration:
 #: cuBLAS, CUTLASS and rocBLAS split k as deep as it helps
 GEMM_MAX_SPLIT = 32.0
 #: SMs of a GPU whose sheet does not say: those of an A100
-USUAL_NUM_SMS = 108
-#: Products in NVFP4 over those in MXFP8, operands quantised before: on B300, whose sheet says 3.1 times, cuBLAS makes
-#: the four products of a layer (hidden 4096, 15,872 tokens) and their gradients 1.90 and, in an older release, 1.95
+DEFAULT_NUM_SMS = 108
+#: GEMMs in NVFP4 over those in MXFP8, operands quantised before: on B300, whose sheet says 3.1 times, cuBLAS makes
+#: the four GEMMs of a layer (hidden 4096, 15,872 tokens) and their gradients 1.90 and, in an older release, 1.95
 #: times as fast (TransformerEngine docs/examples/gemm_profiling, per-layer totals 7.161 / 3.764 and 7.324 / 3.754 ms).
 NVFP4_OVER_FP8 = 1.92
 #: relative error of a time measured on the machine itself: run-to-run spread
@@ -136,16 +136,16 @@ class OpCosts:
         self._cache: dict[Work, OpTime] = {}
         self._curves: dict[tuple[str, str], Curve] = {}
         self._borrowed: dict[str, float] = {}
-        self._sms = float(gpu.num_sms or USUAL_NUM_SMS)
+        self._sms = float(gpu.num_sms or DEFAULT_NUM_SMS)
         peaks = gpu.peak_flops
         self._half_flops = peaks.get("bf16") or peaks.get("fp16") or peaks.get("fp32", 0.0)
 
     def time(self, work: Work) -> OpTime:
         """The time of `work` alone on the GPU."""
-        found = self._cache.get(work)
-        if found is None:
-            found = self._cache[work] = self._evaluate(work)
-        return found
+        op_time = self._cache.get(work)
+        if op_time is None:
+            op_time = self._cache[work] = self._evaluate(work)
+        return op_time
 
     def _evaluate(self, work: Work) -> OpTime:
         measured_s = self.calibration.measured_s.get(work)
@@ -167,19 +167,19 @@ class OpCosts:
         return OpTime(time_s * scale, curve.spread, source, curve.is_assumed)
 
     def _curve(self, family: str, key: str) -> Curve:
-        found = self._curves.get((family, key))
-        if found is None:
-            found = self._curves[family, key] = curves.find(family, key, self.gpu)
-        return found
+        curve = self._curves.get((family, key))
+        if curve is None:
+            curve = self._curves[family, key] = curves.find(family, key, self.gpu)
+        return curve
 
     def _borrowed_factor(self, curve: Curve) -> float:
-        found = self._borrowed.get(curve.chip.name)
-        if found is None:
-            found = self._borrowed[curve.chip.name] = curves.borrowed_factor(curve.chip, self.gpu)
-        return found
+        factor = self._borrowed.get(curve.chip.name)
+        if factor is None:
+            factor = self._borrowed[curve.chip.name] = curves.borrowed_factor(curve.chip, self.gpu)
+        return factor
 
     def peak(self, dtype: str) -> float:
-        """Dense peak at which products of `dtype` run on this GPU [FLOP/s]."""
+        """Dense peak at which GEMMs of `dtype` run on this GPU [FLOP/s]."""
         return self._peak(dtype)
 
     def _peak(self, dtype: str) -> float:
@@ -224,7 +224,7 @@ class OpCosts:
     def _attention(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("attention", work.variant or "flash2")
         eff, *rest = curve.params
-        # softmax holds attention below the power at which products lower the clock
+        # softmax holds attention below the power at which GEMMs lower the clock
         eff *= min(1.0, self._power(curve)) * self._borrowed_factor(curve)
         size = float(DTYPE_BYTES[work.dtype])
         peak = self._peak(work.dtype)
@@ -242,7 +242,7 @@ class OpCosts:
         memory_Bps = self.gpu.memory_Bps * stream_eff
         args: list[float] = [*work.shape, tensor_cores, size, peak, memory_Bps, self._sms, eff, *rest]
         time_s = conv_time_s(*args)
-        return curve, max(time_s, work.flop / peak) if tensor_cores else time_s  # Winograd saves products
+        return curve, max(time_s, work.flop / peak) if tensor_cores else time_s  # Winograd saves FLOP
 
     def _memory(self, work: Work) -> tuple[Curve, float]:
         curve = self._curve("memory", "stream")
@@ -259,8 +259,8 @@ _RUNS_AS = {
     "bf16": ("fp16", "fp32"),  # Volta and Pascal: no bf16 units
     "fp16": ("bf16", "fp32"),
     "tf32": ("fp32",),  # before Ampere TF32 is plain fp32
-    "fp8": ("bf16", "fp16", "fp32"),  # weights are stored in fp8, products run in half precision
-    "fp8-rowwise": ("fp8", "bf16", "fp16", "fp32"),  # a precision whose products are those of fp8
+    "fp8": ("bf16", "fp16", "fp32"),  # weights are stored in fp8, GEMMs run in half precision
+    "fp8-rowwise": ("fp8", "bf16", "fp16", "fp32"),  # a precision whose GEMMs are those of fp8
     "nvfp4": ("bf16", "fp16", "fp32"),  # the same
     "fp32": ("tf32",),
 }

@@ -12,6 +12,8 @@ elements of the op's inputs (in) and outputs (out)::
     norms          in + out                out + 2 in (statistics are small)
     BATCH_NORM     2 in + out              2 out + 3 in: its statistics need a pass of their own
     EMBEDDING      rows, gathered          rows, scattered, into the table's gradient
+    MAP            in + out                out + 2 in
+    OPAQUE         in + out                out + 2 in, beside its FLOP
     TAKE           2 out, gathered         in, and 3 out, scattered
 """
 
@@ -58,7 +60,7 @@ def stream(moved_bytes: float, access: Access = Access.STREAM, *, kernels: int =
 
 
 def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, framework: Framework) -> tuple[Work, ...]:
-    """The kernels of an op that has no products."""
+    """The kernels of an op that has no GEMMs."""
     size = float(precision.activation_bytes)
     weight_like = {OpKind.EMBEDDING, OpKind.EMBEDDING_BAG, OpKind.POSITION}
     if phase is Phase.WEIGHT_GRAD and op.kind not in weight_like:
@@ -76,7 +78,7 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, frame
         case OpKind.ACTIVATION if framework.fused_norm_activation and op.attrs.get("function") == "relu":
             return ()
         case OpKind.ACTIVATION:
-            return _activation(op, first, out, forward, framework)
+            return _activation(op, into if op.is_gated else first, out, forward, framework)
         case OpKind.ADD if framework.fused_norm_activation and len(op.outputs[0].dims) == IMAGE_DIMS:
             return (stream(out),)  # the norm's kernel reads one operand more, and writes its gradient
         case OpKind.ADD if op.attrs.get("by_expert"):
@@ -109,6 +111,8 @@ def memory_works(op: Op, sizes: Sizes, phase: Phase, precision: Precision, frame
         case OpKind.DISPATCH | OpKind.COMBINE:
             slow = Access.GATHER if forward else Access.SCATTER
             return (stream(first + out, Access.STREAM if framework.fused_permute else slow, kernels=2),)
+        case OpKind.MAP | OpKind.OPAQUE:
+            return (stream(into + out if forward else out + 2.0 * into),)
         case _:
             return _loss(op, sizes, size, forward, framework)
 
@@ -188,8 +192,8 @@ def _loss(op: Op, sizes: Sizes, size: float, forward: bool, framework: Framework
         case OpKind.SUM_EXP:
             if forward:
                 passes = size if fused else OPERATORS_SLOWER * 5.0 * FP32_BYTES  # subtract, exp, sum
-                own = stream(logits * passes, kernels=1 if fused else 3)
-                return (own, *_loss_as_operators(logits, size) * framework.loss_metrics)
+                loss_work = stream(logits * passes, kernels=1 if fused else 3)
+                return (loss_work, *_loss_as_operators(logits, size) * framework.loss_metrics)
             # scale the saved softmax by the gradient, cast it to the logits' dtype
             passes = 2.0 * size if fused else OPERATORS_SLOWER * (5.0 * FP32_BYTES + size)
             return (stream(logits * passes, kernels=1 if fused else 3),)

@@ -72,7 +72,7 @@ def patterns(groups: np.ndarray, cluster: Cluster) -> Iterator[Pattern]:
         members, hosts = np.take_along_axis(members, order, 1), np.take_along_axis(hosts, order, 1)
     is_start = np.ones(members.shape, bool)
     is_start[:, 1:] = hosts[:, 1:] != hosts[:, :-1]
-    # One integer per row; rows that collide are told apart by the check below.
+    # One integer per row; rows that collide are distinguished by the check below.
     word = (cluster.local_of(members).astype(np.int64) * 2 + is_start) * len(cluster.runs) + _run_of(hosts, cluster)
     weights = np.random.default_rng(0).integers(1, 2**62, word.shape[1], np.int64)
     with np.errstate(over="ignore"):

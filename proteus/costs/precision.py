@@ -3,7 +3,7 @@
 Mixed precision keeps several copies of a parameter; which ones is what the
 memory and the traffic of a step depend on::
 
-    name   products  activations  parameter  gradient  master  Adam m, v
+    name   GEMMs     activations  parameter  gradient  master  Adam m, v
     fp32   fp32      4            4          4         -       4 + 4
     tf32   tf32      4            4          4         -       4 + 4
     fp16   fp16      2            2          2         4       4 + 4
@@ -36,9 +36,9 @@ class Precision:
     Parameters
     ----------
     compute
-        dtype of the products of linear layers: the row of the GPU's peaks.
+        dtype of the GEMMs of linear layers: the row of the GPU's peaks.
     activation
-        dtype of activations, of attention's products and of convolutions.
+        dtype of activations, of attention's GEMMs and of convolutions.
     param_bytes
         The parameter that forward and backward read.
     grad_bytes
@@ -49,7 +49,7 @@ class Precision:
         One moment of the optimizer (Adam keeps two, SGD with momentum one).
     row_scales
         Operands are scaled by row; what is a row differs between the two
-        products that read one, so each has a quantised copy of its own.
+        GEMMs that read one, so each has a quantised copy of its own.
     wire_bytes
         A gradient on its way through a reduction; 0 where it travels as it is kept.
     """
@@ -84,7 +84,7 @@ class Precision:
 
     @property
     def compute_bytes(self) -> float:
-        """Bytes per element of an operand of a linear layer's product, scales included.
+        """Bytes per element of an operand of a linear layer's GEMM, scales included.
 
         >>> load("fp8").compute_bytes, load("nvfp4").compute_bytes
         (1.0, 0.5625)

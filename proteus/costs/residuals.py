@@ -1,4 +1,4 @@
-"""What predictions turned out to be off by: kernels, the host and whole steps.
+"""The error seen in predictions: kernels, the host and whole steps.
 
 ``data/residuals.json`` holds the numbers, written by ``benchmarks/fit_residuals.py``
 from measurements that took no part in the fits.  All are standard deviations
@@ -27,8 +27,8 @@ class StepKind(StrEnum):
 def table() -> dict[str, Any]:
     """The file as it is."""
     text = resources.files("proteus.costs").joinpath("data/residuals.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    residuals: dict[str, Any] = json.loads(text)
+    return residuals
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,13 +160,13 @@ def _extended(
     beam: list[tuple[tuple[int, ...], np.ndarray]], both: np.ndarray, capacity: np.ndarray
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:
     """The best sets with one order more: first by rate, then by how evenly links are used."""
-    found: dict[tuple[int, ...], tuple[float, float, np.ndarray]] = {}
+    candidates: dict[tuple[int, ...], tuple[float, float, np.ndarray]] = {}
     for chosen, use in beam:
         sums = use + both
         rate, unevenness = _rates(sums, capacity), ((sums / capacity) ** 2).sum(axis=-1)
         for c in np.lexsort((unevenness, -rate))[:_BEAM]:
-            found.setdefault(tuple(sorted((*chosen, int(c)))), (-float(rate[c]), float(unevenness[c]), sums[c]))
-    ranked = sorted(found.items(), key=lambda item: item[1][:2])
+            candidates.setdefault(tuple(sorted((*chosen, int(c)))), (-float(rate[c]), float(unevenness[c]), sums[c]))
+    ranked = sorted(candidates.items(), key=lambda item: item[1][:2])
     return [(chosen, use) for chosen, (_, _, use) in ranked[:_BEAM]]
 
 

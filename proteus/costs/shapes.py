@@ -20,7 +20,7 @@ _BETWEEN_GPUS = (LinkKind.NVLINK, LinkKind.NVSWITCH, LinkKind.XGMI)
 #: families of networks without published measurements, and the fitted one that is nearest to them
 _FITTED_AS = {"ethernet": "roce"}
 #: what describes direct links of a GPU whose chip names no family of NVLink
-_USUAL_NVLINK = "nvlink4"
+_DEFAULT_NVLINK = "nvlink4"
 
 
 def group_shapes(groups: np.ndarray, cluster: Cluster) -> tuple[tuple[GroupShape, ...], np.ndarray]:
@@ -94,8 +94,8 @@ def _limits(pattern: Pattern, shape: GroupShape, cluster: Cluster) -> tuple[Limi
     for algorithm, kind in _DRAWN:
         if not shape.can_run(algorithm):
             continue
-        found = flows(kind, algorithm, sample.members, cluster)
-        rates = found.rates_Bps(len(sample.members), cluster.link_capacity_Bps)
+        sample_flows = flows(kind, algorithm, sample.members, cluster)
+        rates = sample_flows.rates_Bps(len(sample.members), cluster.link_capacity_Bps)
         healthiest = int(rates.argmax())
         rate_Bps = float(rates[healthiest])
         # Flows that a larger group would add on the links of one rank.
@@ -105,14 +105,14 @@ def _limits(pattern: Pattern, shape: GroupShape, cluster: Cluster) -> tuple[Limi
             rate_Bps *= (sample.members.shape[1] - 1) / (shape.num_ranks - 1)
         elif algorithm is Algorithm.HIERARCHICAL:
             rate_Bps *= sample.num_hosts / pattern.num_hosts
-        kind_of_link = cluster.link_kind[found.narrowest(healthiest, cluster.link_capacity_Bps)]
+        kind_of_link = cluster.link_kind[sample_flows.narrowest(healthiest, cluster.link_capacity_Bps)]
         limits.append(Limit(algorithm, rate_Bps, shape.num_hosts > 1 and kind_of_link not in _BETWEEN_GPUS))
     return tuple(limits)
 
 
 def _peers(pattern: Pattern) -> int:
-    n, own = pattern.members.shape[1], int(pattern.counts.max())
-    return int(n - own or n - 1)
+    n, ranks_on_node = pattern.members.shape[1], int(pattern.counts.max())
+    return int(n - ranks_on_node or n - 1)
 
 
 def _intra_family(pattern: Pattern, cluster: Cluster) -> str:
@@ -129,7 +129,7 @@ def _intra_family(pattern: Pattern, cluster: Cluster) -> str:
         used = routes[routes >= 0]
         narrowest = cluster.link_kind[used[cluster.link_capacity_Bps[used].argmin()]]
         if narrowest in (LinkKind.NVLINK, LinkKind.NVSWITCH):
-            return gpu.chip.nvlink or _USUAL_NVLINK
+            return gpu.chip.nvlink or _DEFAULT_NVLINK
         if narrowest == LinkKind.XGMI:
             return "xgmi"
         if narrowest == LinkKind.SOCKET:

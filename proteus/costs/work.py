@@ -39,9 +39,9 @@ class Access(StrEnum):
     SCATTER = "scatter"  # rows added by index, with sorting or atomics
 
 
-#: a product that reads a matrix once for a result too narrow to hide it
+#: a GEMM that reads a matrix once for a result too narrow to hide it
 SERIAL = "serial"
-#: a grouped product that adds a bias of each group
+#: a grouped GEMM that adds a bias of each group
 BIASED = "biased"
 
 

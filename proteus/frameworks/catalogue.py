@@ -58,7 +58,7 @@ def _load(text: str) -> Framework:
     if at and not version:
         raise InputError(f"framework {text!r}: no version after @")
     with context(f"framework {text!r}"):
-        found = build(_named(name), version, (), ())
+        framework = build(_named(name), version, (), ())
         fields: dict[str, object] = {}
         facts: dict[str, object] = {}
         for change in changes:
@@ -66,14 +66,14 @@ def _load(text: str) -> Framework:
             if not equals:
                 raise InputError(f"{change!r} changes nothing; write field=value")
             if field in facts or field in fields:
-                raise InputError(f"{field} stands there twice; keep one")
+                raise InputError(f"{field} is given twice; keep one")
             if field in FACTS:
                 facts[field] = FACTS[field].parse(field, value)
             elif field in KINDS:
                 fields[field] = KINDS[field].parse(field, value)
             else:
                 raise InputError(unknown("framework field", field, (*KINDS, *FACTS)))
-        return found.given(**facts).but(**fields)
+        return framework.given(**facts).but(**fields)
 
 
 def find(text: str, version: str = "") -> Framework | None:
@@ -86,10 +86,10 @@ def find(text: str, version: str = "") -> Framework | None:
     """
     plain = f"-{_plain(text)}-"
     at = [(plain.find(f"-{alias}-"), -len(alias), name) for alias, name in _aliases().items()]
-    found = min((item for item in at if item[0] >= 0), default=None)
-    if found is None:
+    best = min((item for item in at if item[0] >= 0), default=None)
+    if best is None:
         return None
-    return build(definition(found[2]), version_text(version), (), ())
+    return build(definition(best[2]), version_text(version), (), ())
 
 
 def read(path: str) -> Definition:
@@ -136,12 +136,12 @@ def _like(text: str) -> tuple[Definition, str]:
 @cache
 def _aliases() -> dict[str, str]:
     """Plain form of every name and alias -> name."""
-    found: dict[str, str] = {}
+    name_of_alias: dict[str, str] = {}
     for name in names():
         for alias in (name, *definition(name).aliases):
-            other = found.setdefault(_plain(alias), name)
-            assert other == name, f"alias {alias!r} means both {other} and {name}"
-    return found
+            known_name = name_of_alias.setdefault(_plain(alias), name)
+            assert known_name == name, f"alias {alias!r} means both {known_name} and {name}"
+    return name_of_alias
 
 
 def _plain(text: str) -> str:

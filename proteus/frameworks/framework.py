@@ -1,4 +1,4 @@
-"""A framework as a value: what it fuses, what it waits for, what it keeps, and what it does unless told otherwise."""
+"""A framework as a value: its kernels, runtime, memory, host times and defaults."""
 
 from __future__ import annotations
 
@@ -359,8 +359,8 @@ class Framework:
         >>> load("torchtitan").given(compile=True).norm, load("torchtitan").norm
         ('tuned', 'chain')
         """
-        said = {name: value for name, value in facts.items() if value is not None}
-        made = {**dict(self.facts), **checked("fact of a framework's rules", FACTS, said)}
+        known_facts = {name: value for name, value in facts.items() if value is not None}
+        made = {**dict(self.facts), **checked("fact of a framework's rules", FACTS, known_facts)}
         asked = {name for rule in self.definition.rules for name, _ in rule.conditions}
         made = {name: value for name, value in made.items() if name in asked}
         return build(self.definition, self.version, tuple(sorted(made.items())), self.changes)
@@ -444,10 +444,10 @@ def build(
     """A framework by what is said of it: its rules applied in order, then the user's changes."""
     if version and release(version) is None:
         raise InputError(f"framework {definition.name}: version {version!r} has no number; write one such as 24.07")
-    values, defaults, said = dict(definition.values), dict(definition.defaults), dict(facts)
+    values, defaults, fact_values = dict(definition.values), dict(definition.defaults), dict(facts)
     sources = dict(definition.sources)
     for rule in definition.rules:
-        if rule.holds(version, said, defaults):
+        if rule.holds(version, fact_values, defaults):
             values.update(rule.values)
             defaults.update(rule.defaults)
             sources.update(rule.sources)

@@ -19,14 +19,15 @@ from proteus.frameworks.framework import GROUPS
 from proteus.frameworks.values import written
 
 _INTRO = """\
-# What shaped the frameworks
+# Sources of the framework constants
 
 Every constant and every rule of [proteus/frameworks/data](../proteus/frameworks/data), with its source and the
-published tables of training runs that shaped it. `none: documentation` is what documentation or code says by itself.
-A value that only one table of published runs asks for is no framework's: it stands at the end, with the change that
-brings it back. Written by `python -m proteus.frameworks.ledger docs/frameworks-ledger.md`; a test holds it complete.
+published tables of training runs that influenced it. `none: documentation` means that documentation or code alone
+supports the value. A value supported by only one published table is not part of a framework: the list at the end has
+these values, each with the change that restores it. A test keeps this page complete. It is written by
+`python -m proteus.frameworks.ledger docs/frameworks-ledger.md`.
 """
-#: what predictions used before, and one table alone asked for: (text of the framework, table, what the table shows)
+#: values used before that only one table supports: (text of the framework, table, what the table shows)
 WITHDRAWN = (
     (
         "megatron-core, transfer_s=5.5e-4",
@@ -42,7 +43,7 @@ WITHDRAWN = (
     (
         "megatron-bridge, biased_products=2",
         "mbridge, mbx (GPT OSS)",
-        "bf16 steps of the one model whose experts have biases; models without have none of it",
+        "bf16 steps of the one model whose experts have biases; models without biases do not show it",
     ),
     (
         "megatron-bridge, expert_s=6e-5",
@@ -52,8 +53,8 @@ WITHDRAWN = (
     (
         "megatron-core, fragmentation=0.3",
         "aleph_13, aleph_30 and their kin",
-        "which of 639 runs of one publisher ran out of memory; their steps on 256 GPUs ask for a network of 31 Gb/s "
-        "per GPU besides, which the settings of a row bring back: network_Gbps=31",
+        "which of 639 runs of one publisher ran out of memory; their steps on 256 GPUs also imply a network of "
+        "31 Gb/s per GPU; the setting network_Gbps=31 of a row restores it",
     ),
 )
 
@@ -69,7 +70,7 @@ def ledger() -> str:
         lines.append("")
     lines += ["## Attention kernels", "", "| kernel | source |", "|---|---|"]
     lines += [f"| `{name}` | {kernels.source(name)} |" for name in kernels.names()]
-    lines += ["", "## Withdrawn: one table alone asks for it", "", "| to bring it back | table | what it shows |"]
+    lines += ["", "## Removed: supported by one table alone", "", "| to restore it | table | what it shows |"]
     lines += ["|---|---|---|", *(f"| `{text}` | {table} | {shown} |" for text, table, shown in WITHDRAWN)]
     return "\n".join(lines) + "\n"
 

@@ -79,7 +79,7 @@ def parse(text: str, where: str, definition_of: Callable[[str], tuple[Definition
         with context(reader.where(("like",))):
             parent, version = definition_of(reader.text(top, "like", ()))
             parent = _at(parent, version) if version else parent
-    own = Definition(
+    child = Definition(
         name=name,
         title=title,
         aliases=tuple(reader.words(top.get("aliases", []), ("aliases",))),
@@ -90,7 +90,7 @@ def parse(text: str, where: str, definition_of: Callable[[str], tuple[Definition
         sources=tuple((key, source) for group in (values, defaults, recipes) for key, (_, source, _) in group.items()),
         tables=tuple((key, tables) for group in (values, defaults, recipes) for key, (_, _, tables) in group.items()),
     )
-    made = own if parent is None else _over(parent, own)
+    made = child if parent is None else _over(parent, child)
     missing = [_WRITTEN[field][0] for field in KINDS if field not in dict(made.values)]
     if missing:
         raise reader.fail(
@@ -99,16 +99,18 @@ def parse(text: str, where: str, definition_of: Callable[[str], tuple[Definition
     return made
 
 
-def _over(parent: Definition, own: Definition) -> Definition:
-    """`own` with all of the parent where it is silent: its file wins over the parent's rules too."""
-    said = Rule(conditions=(), values=own.values, defaults=own.defaults, sources=own.sources, tables=own.tables)
+def _over(parent: Definition, child: Definition) -> Definition:
+    """`child` with all of the parent where it is silent: its file wins over the parent's rules too."""
+    child_rule = Rule(
+        conditions=(), values=child.values, defaults=child.defaults, sources=child.sources, tables=child.tables
+    )
     return replace(
-        own,
+        child,
         values=parent.values,
         defaults=parent.defaults,
-        recipes=tuple({**dict(parent.recipes), **dict(own.recipes)}.items()),
-        rules=(*parent.rules, said, *own.rules),
-        sources=tuple({**dict(parent.sources), **{k: s for k, s in own.sources if k in dict(own.recipes)}}.items()),
+        recipes=tuple({**dict(parent.recipes), **dict(child.recipes)}.items()),
+        rules=(*parent.rules, child_rule, *child.rules),
+        sources=tuple({**dict(parent.sources), **{k: s for k, s in child.sources if k in dict(child.recipes)}}.items()),
         tables=parent.tables,
     )
 
@@ -168,7 +170,7 @@ class _Reader:
                 at = (*path, str(key.value))
                 if at in self.lines:
                     raise InputError(
-                        f"{self.name}, line {key.start_mark.line + 1}: {'.'.join(at)} stands there twice; keep one"
+                        f"{self.name}, line {key.start_mark.line + 1}: {'.'.join(at)} is given twice; keep one"
                     )
                 self.lines[at] = key.start_mark.line + 1
                 self._note_lines(value, at)
@@ -196,10 +198,10 @@ class _Reader:
                 raise self.fail((*path, key), unknown("field", key, known))
 
     def text(self, value: Mapping[str, Any], key: str, path: tuple[str, ...]) -> str:
-        found = value.get(key)
-        if not isinstance(found, str) or not found.strip():
-            raise self.fail((*path, key), f"expected text, found {_short(found)}")
-        return found.strip()
+        text = value.get(key)
+        if not isinstance(text, str) or not text.strip():
+            raise self.fail((*path, key), f"expected text, found {_short(text)}")
+        return text.strip()
 
     def list(self, value: Any, key: str) -> list[Any]:
         if value is not None and not isinstance(value, list):
@@ -233,7 +235,7 @@ class _Reader:
         source: str,
         tables: tuple[str, ...],
     ) -> Entries:
-        found: Entries = {}
+        entries: Entries = {}
         path = (*path, group)
         rows = self.mapping(top.get(group, {}), path)
         for key, item in rows.items():
@@ -251,8 +253,8 @@ class _Reader:
                     raise self.fail(at, f"{_short(item)} has no source; write {{value: ..., source: ...}}")
                 own_source, own_tables, value = source, tables, item
             with context(self.where(at)):
-                found[key] = (known[key].check(key, value), own_source, own_tables)
-        return found
+                entries[key] = (known[key].check(key, value), own_source, own_tables)
+        return entries
 
     def rule(self, item: Any, path: tuple[str, ...]) -> Rule:
         row = self.mapping(item, path)

@@ -37,8 +37,8 @@ def version_text(text: str) -> str:
     >>> version_text("core_r0.7.0"), version_text("NeMo 24.05"), version_text("e156d2f")
     ('0.7.0', '24.05', '')
     """
-    found = _NUMBER.search(text.lower())
-    return found.group(1) if found else ""
+    match = _NUMBER.search(text.lower())
+    return match.group(1) if match else ""
 
 
 def release(text: str) -> tuple[int, ...] | None:
@@ -132,7 +132,7 @@ def _number_meets(value: Any, wanted: str) -> bool:
 
 
 def _comparison(text: str) -> tuple[Any, tuple[int, ...]]:
-    found = _COMPARED.fullmatch(text)
-    if found is None:
+    match = _COMPARED.fullmatch(text)
+    if match is None:
         raise InputError(f"{text!r} is no comparison; write one such as '<24.09' or '!=1'")
-    return _COMPARISONS[found.group(1)], tuple(int(part) for part in found.group(2).split("."))
+    return _COMPARISONS[match.group(1)], tuple(int(part) for part in match.group(2).split("."))

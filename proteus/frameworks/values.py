@@ -106,9 +106,9 @@ def written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def checked(what: str, kinds: Mapping[str, Kind], changes: Mapping[str, object]) -> dict[str, Any]:
+def checked(label: str, kinds: Mapping[str, Kind], changes: Mapping[str, object]) -> dict[str, Any]:
     """`changes`, each with a known name and a value of its kind."""
     for name in changes:
         if name not in kinds:
-            raise InputError(unknown(what, name, kinds))
+            raise InputError(unknown(label, name, kinds))
     return {name: kinds[name].check(name, value) for name, value in changes.items()}

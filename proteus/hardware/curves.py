@@ -22,7 +22,7 @@ class GemmCurve(NamedTuple):
         ``1 / (1 + tile_cost * (1/tile_m + 1/tile_n))`` of the SM's rate
         [elements].
     memory_eff
-        Share of the sheet's memory bandwidth that a product reaches.
+        Share of the sheet's memory bandwidth that a GEMM reaches.
     wave
         0: a partial last wave costs its share; 1: it costs a whole wave.
     sharpness
@@ -47,12 +47,12 @@ class AttentionCurve(NamedTuple):
     Parameters
     ----------
     eff
-        Share of the peak that the products of a very wide head would reach.
+        Share of the peak that the GEMMs of a very wide head would reach.
     floor_s
         Time of the smallest kernel [s].
     score_s
         Softmax of one score on one SM [s]; at 16 exponentials per clock
-        and 1.4 GHz it is 45 ps, less what hides behind the products.
+        and 1.4 GHz it is 45 ps, less what hides behind the GEMMs.
     fill_kv
         Keys that filling and draining a block costs, forward [elements].
     memory_eff
@@ -63,7 +63,7 @@ class AttentionCurve(NamedTuple):
         `eff` of the backward over `eff` of the forward.
     wide_cost
         Loss of heads wider than 128, whose blocks shrink to fit the
-        registers: products take ``1 + wide_cost * (dim / 128 - 1)`` as long.
+        registers: GEMMs take ``1 + wide_cost * (dim / 128 - 1)`` as long.
     tail
         Idle time at the end of a causal kernel over that of the longest
         block; 0.5 where blocks come in any order, less where the longest
@@ -95,16 +95,16 @@ class ConvCurve(NamedTuple):
     reread
         Times that the input is read: patches overlap and the cache is small.
     fused
-        Rate of Winograd in one kernel over that of a plain product.
+        Rate of Winograd in one kernel over that of a plain GEMM.
     transform
         Time of Winograd's transforms through memory over that of their bytes.
     scatter
         Times that the input gradient of a strided 1x1 kernel goes through
         memory: it is zeroed first, then written point by point.
     strided_cost
-        Time of the input gradient of a wider strided kernel over the product.
+        Time of the input gradient of a wider strided kernel over the GEMM.
     grad_cost, weight_cost
-        Time of the input and of the weight gradient over the same product
+        Time of the input and of the weight gradient over the same GEMM
         in forward.
     weight_fill
         `k_fill` of the weight gradient, whose depth lies apart in memory.

@@ -86,7 +86,7 @@ class ChipFile:
         """The board with this chip on it."""
         chip = self.chip
         for family in FAMILIES:
-            if not any(family in other.curves for other in (chip, *lenders)):
+            if not any(family in lender.curves for lender in (chip, *lenders)):
                 raise InputError(
                     f"chip {chip.name}: neither it nor a fallback has a {family} curve; name a chip like it "
                     "in fallback, for example [gh100]"
@@ -120,7 +120,7 @@ def read_chip(values: Any, where: str) -> ChipFile:
         architecture=_architecture(top),
         nvlink=_nvlink(top),
         has_nvls=top.boolean("has_nvls", False),
-        network_Bps=top.number("network_Gbps", 100.0, least=0.1, most=1e5) * GBIT_PER_S,
+        network_Bps=top.number("network_Gbps", 100.0, minimum=0.1, maximum=1e5) * GBIT_PER_S,
         libraries=_libraries(top.section("libraries")),
         clock=_clock(top.section("clock")),
         overlap=_overlap(top.section("overlap")) if "overlap" in top else DEFAULT_OVERLAP,
@@ -162,10 +162,10 @@ _KEYS = {
 
 def _board(name: str, row: Section) -> Board:
     if not _NAME.fullmatch(name):
-        raise InputError(f"{row.where}: {name!r} is no name of a GPU; letters, digits, blanks and ._+()- make one")
+        raise InputError(f"{row.where}: {name!r} is not a name of a GPU; letters, digits, blanks and ._+()- make one")
     sheet: dict[str, Any] = {}
     if "memory_MiB" in row:
-        sheet["memory_bytes"] = int(row.number("memory_MiB", least=1.0, most=1e8) * MiB)
+        sheet["memory_bytes"] = int(row.number("memory_MiB", minimum=1.0, maximum=1e8) * MiB)
     for key, field_name, unit in (
         ("memory_GBps", "memory_Bps", GB),
         ("nvlink_GBps", "nvlink_Bps", GB),
@@ -173,18 +173,18 @@ def _board(name: str, row: Section) -> Board:
         ("tdp_W", "tdp_w", 1.0),
     ):
         if key in row:
-            sheet[field_name] = row.number(key, most=1e6) * unit
+            sheet[field_name] = row.number(key, maximum=1e6) * unit
     if "TFLOPS" in row:
         peaks = row.section("TFLOPS")
         sheet["peak_flops"] = {
-            dtype: peaks.number(dtype, least=1e-6, most=1e7) * TFLOP for dtype in DTYPES if dtype in peaks
+            dtype: peaks.number(dtype, minimum=1e-6, maximum=1e7) * TFLOP for dtype in DTYPES if dtype in peaks
         }
         peaks.done()
-    for key, most in (("nvlink_links", 1024), ("num_sms", 100_000)):
+    for key, maximum in (("nvlink_links", 1024), ("num_sms", 100_000)):
         if key in row:
-            sheet[key] = row.whole(key, most=most)
+            sheet[key] = row.whole(key, maximum=maximum)
     if "pcie_gen" in row:
-        sheet["pcie_gen"] = row.whole("pcie_gen", least=min(PCIE_X16_BPS), most=max(PCIE_X16_BPS))
+        sheet["pcie_gen"] = row.whole("pcie_gen", minimum=min(PCIE_X16_BPS), maximum=max(PCIE_X16_BPS))
     if "wiring" in row:
         sheet["wiring"] = row.word("wiring", get_args(Wiring))
     if "generation" in row:
@@ -208,7 +208,7 @@ def _name(section: Section, key: str) -> str:
     name = section.text(key)
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{section.where}: {key}: {name[:60]!r} is no name; letters, digits, blanks and ._+()- make one"
+            f"{section.where}: {key}: {name[:60]!r} is not a name; letters, digits, blanks and ._+()- make one"
         )
     return name
 
@@ -237,15 +237,15 @@ def _nvlink(section: Section) -> str | None:
         return None
     family = section.text("nvlink")
     if not _NVLINK.fullmatch(family):
-        raise InputError(f"{section.where}: nvlink: {family!r} is no family of links; write for example nvlink4")
+        raise InputError(f"{section.where}: nvlink: {family!r} is not a family of links; write for example nvlink4")
     return family
 
 
 def _libraries(row: Section) -> Libraries:
     libraries = Libraries(
-        cublas_bytes=int(row.number("cublas_MiB", _DEFAULTS.cublas_bytes / MiB, most=1e6) * MiB),
+        cublas_bytes=int(row.number("cublas_MiB", _DEFAULTS.cublas_bytes / MiB, maximum=1e6) * MiB),
         transformer_engine_bytes=int(
-            row.number("transformer_engine_MiB", _DEFAULTS.transformer_engine_bytes / MiB, most=1e6) * MiB
+            row.number("transformer_engine_MiB", _DEFAULTS.transformer_engine_bytes / MiB, maximum=1e6) * MiB
         ),
     )
     row.done()
@@ -253,13 +253,13 @@ def _libraries(row: Section) -> Libraries:
 
 
 def _clock(row: Section) -> Clock:
-    ratio = {"least": 1e-6, "most": 1e6}
+    ratio = {"minimum": 1e-6, "maximum": 1e6}
     clock = Clock(
         reference_W_per_TFLOPS=row.number("reference_W_per_TFLOPS", **ratio)
         if "reference_W_per_TFLOPS" in row
         else None,
-        exponent=row.number("exponent", POWER_EXPONENT, most=3.0),
-        sustained=row.number("sustained", 1.0, least=0.01, most=1.0),
+        exponent=row.number("exponent", POWER_EXPONENT, maximum=3.0),
+        sustained=row.number("sustained", 1.0, minimum=0.01, maximum=1.0),
         fp32_full_W_per_TFLOPS=row.number("fp32_full_W_per_TFLOPS", **ratio)
         if "fp32_full_W_per_TFLOPS" in row
         else None,
@@ -272,8 +272,8 @@ def _clock(row: Section) -> Clock:
 def _overlap(row: Section) -> Overlap:
     compute, comm = row.section("compute"), row.section("comm")
     overlap = Overlap(
-        compute=tuple(compute.numbers(kind, len(COMM_CLASSES), most=100.0) for kind in COMPUTE_CLASSES),
-        comm=tuple(comm.numbers(kind, len(COMPUTE_CLASSES), most=100.0) for kind in COMM_CLASSES),
+        compute=tuple(compute.numbers(kind, len(COMM_CLASSES), maximum=100.0) for kind in COMPUTE_CLASSES),
+        comm=tuple(comm.numbers(kind, len(COMPUTE_CLASSES), maximum=100.0) for kind in COMM_CLASSES),
         source=row.text("source"),
     )
     for section in (compute, comm, row):
@@ -291,8 +291,8 @@ def _curves(row: Section) -> dict[str, dict[str, FittedCurve]]:
         for key, entry in keys.sections():
             params = entry.section("params")
             curves[family][key] = FittedCurve(
-                params=kind(*(params.number(name, most=1e9) for name in kind._fields)),
-                sigma=entry.number("sigma", most=10.0),
+                params=kind(*(params.number(name, maximum=1e9) for name in kind._fields)),
+                sigma=entry.number("sigma", maximum=10.0),
                 rows=entry.whole("rows"),
                 source=entry.text("source"),
             )

@@ -107,9 +107,9 @@ class Gpu:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InputError(f"GPU name {self.name!r}; it must be a word such as 'a100-80gb'")
-        for what in RANGES:
-            if what != "peak_flops":
-                self._check(what, getattr(self, what))
+        for field_name in RANGES:
+            if field_name != "peak_flops":
+                self._check(field_name, getattr(self, field_name))
         if not self.peak_flops:
             raise InputError(f"GPU {self.name}: peak_flops is empty; it needs the peak of one dtype at least")
         for dtype, peak in self.peak_flops.items():
@@ -131,15 +131,15 @@ class Gpu:
                 f"GPU {self.name}: wiring={self.wiring!r} without NVLink or xGMI; give nvlink_links and rate"
             )
 
-    def _check(self, what: str, value: object) -> None:
-        least, most = RANGES[what]
-        if value is None and what in ("tdp_w", "num_sms"):
+    def _check(self, field_name: str, value: object) -> None:
+        minimum, maximum = RANGES[field_name]
+        if value is None and field_name in ("tdp_w", "num_sms"):
             return
-        whole = what in ("memory_bytes", "nvlink_links", "num_sms")
+        whole = field_name in ("memory_bytes", "nvlink_links", "num_sms")
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise InputError(f"GPU {self.name}: {what}={value!r} is no {'whole ' if whole else ''}number")
-        if not (math.isfinite(value) and least <= value <= most):
-            raise InputError(f"GPU {self.name}: {what}={value!r}; it must be from {least:g} to {most:g}")
+            raise InputError(f"GPU {self.name}: {field_name}={value!r} is not a {'whole ' if whole else ''}number")
+        if not (math.isfinite(value) and minimum <= value <= maximum):
+            raise InputError(f"GPU {self.name}: {field_name}={value!r}; it must be from {minimum:g} to {maximum:g}")
 
     def __repr__(self) -> str:
         dtype = next(

@@ -46,9 +46,9 @@ class Catalogue:
     @classmethod
     def of_folder(cls, folder: Traversable) -> Catalogue:
         """The chips that a folder's YAML files describe."""
-        found = sorted((file for file in folder.iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name)
+        paths = sorted((file for file in folder.iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name)
         files: dict[str, ChipFile] = {}
-        for file in found:
+        for file in paths:
             content = document.read_chip(load_trusted(file.read_text("utf-8")), file.name)
             assert file.name == f"{content.chip.name}.yaml", f"{file.name} holds the chip {content.chip.name}"
             files[content.chip.name] = content
@@ -60,8 +60,8 @@ class Catalogue:
             for board in content.boards:
                 by_board[board.name] = content.gpu(board, others)
                 for name in (board.name, *board.aliases):
-                    other = names.setdefault(_squeeze(name), board.name)
-                    assert other == board.name, f"alias {name!r} means both {other} and {board.name}"
+                    known_board = names.setdefault(_squeeze(name), board.name)
+                    assert known_board == board.name, f"alias {name!r} means both {known_board} and {board.name}"
         return cls(files=files, gpus=by_board, names=names)
 
     @property
@@ -140,7 +140,7 @@ def load(name: str) -> Gpu:
     """
     gpu = find(name)
     if gpu is None:
-        known = [other for board in catalogue().boards() for other in (board.name, *board.aliases)]
+        known = [alias for board in catalogue().boards() for alias in (board.name, *board.aliases)]
         raise TopologyError(f"{unknown('GPU', name, known)}; a YAML file may describe it (docs/how-to/add-a-gpu.md)")
     return gpu
 
@@ -235,8 +235,8 @@ def unmeasured(name: str, generation: str) -> tuple[Chip, tuple[Chip, ...]]:
 def by_pci_device(device: str) -> Gpu | None:
     """The GPU with that PCI device id (``"0x20b5"``), or None."""
     wanted = device.lower().removeprefix("0x")
-    found = (board.name for board in catalogue().boards() if wanted and wanted in board.pci_devices)
-    name = next(found, None)
+    boards = (board.name for board in catalogue().boards() if wanted and wanted in board.pci_devices)
+    name = next(boards, None)
     return catalogue().gpus[name] if name is not None else None
 
 

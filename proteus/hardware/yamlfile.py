@@ -25,7 +25,7 @@ def load_trusted(text: str) -> Any:
 
 
 def load_untrusted(text: str) -> Any:
-    """The values of somebody's file.
+    """The values of a user's file.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def _check_keys(node: Any) -> None:
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise InputError(f"line {line}: a key that is no word")
+                raise InputError(f"line {line}: a key that is not a word")
             if key.value in seen:
                 raise InputError(f"line {line}: {key.value!r} stands twice; keep one")
             seen.add(key.value)
@@ -79,7 +79,7 @@ def _check_keys(node: Any) -> None:
 class Section:
     """A mapping of a file whose values are asked for by name and kind; `where` leads every message.
 
-    Keys that nobody asked for are an error of :meth:`done`.
+    Unknown keys are an error of :meth:`done`.
     """
 
     def __init__(self, values: Any, where: str) -> None:
@@ -87,7 +87,7 @@ class Section:
             raise InputError(f"{where}: {_shown(values)} where keys with values are needed")
         for key in values:
             if not isinstance(key, str):
-                raise InputError(f"{where}: the key {key!r} is no word; put it in quotes")
+                raise InputError(f"{where}: the key {key!r} is not a word; put it in quotes")
         self.values: dict[str, Any] = values
         self.where = where
         self._asked: dict[str, None] = {}
@@ -110,7 +110,7 @@ class Section:
             return default
         value = self._get(name)
         if not isinstance(value, str) or not value.strip() or len(value) > 4000:
-            raise InputError(f"{self._at(name)}: {_shown(value)} is no text")
+            raise InputError(f"{self._at(name)}: {_shown(value)} is not text")
         return value
 
     def word(self, name: str, known: Sequence[str], default: str | None = None) -> str:
@@ -124,7 +124,7 @@ class Section:
         """A list of words; empty where there is none."""
         value = self.values[name] if name in self else []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise InputError(f"{self._at(name)}: {_shown(value)} is no list of words; put numbers in quotes")
+            raise InputError(f"{self._at(name)}: {_shown(value)} is not a list of words; put numbers in quotes")
         for item in value:
             if known is not None and item not in known:
                 raise InputError(f"{self._at(name)}: {unknown('word', item, known)}")
@@ -137,26 +137,28 @@ class Section:
             raise InputError(f"{self._at(name)}: {_shown(value)} is neither true nor false")
         return value
 
-    def number(self, name: str, default: float | None = None, *, least: float = 0.0, most: float = math.inf) -> float:
+    def number(
+        self, name: str, default: float | None = None, *, minimum: float = 0.0, maximum: float = math.inf
+    ) -> float:
         """A finite number from `least` to `most`."""
         if default is not None and name not in self:
             return default
-        return _number(self._get(name), self._at(name), least, most)
+        return _number(self._get(name), self._at(name), minimum, maximum)
 
-    def numbers(self, name: str, count: int, *, least: float = 0.0, most: float = math.inf) -> tuple[float, ...]:
+    def numbers(self, name: str, count: int, *, minimum: float = 0.0, maximum: float = math.inf) -> tuple[float, ...]:
         """A list of `count` numbers."""
         value = self._get(name)
         if not isinstance(value, list) or len(value) != count:
-            raise InputError(f"{self._at(name)}: {_shown(value)} is no list of {count} numbers")
-        return tuple(_number(item, self._at(name), least, most) for item in value)
+            raise InputError(f"{self._at(name)}: {_shown(value)} is not a list of {count} numbers")
+        return tuple(_number(item, self._at(name), minimum, maximum) for item in value)
 
-    def whole(self, name: str, default: int | None = None, *, least: int = 0, most: int = 10**15) -> int:
+    def whole(self, name: str, default: int | None = None, *, minimum: int = 0, maximum: int = 10**15) -> int:
         """A whole number from `least` to `most`."""
         if default is not None and name not in self:
             return default
         value = self._get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise InputError(f"{self._at(name)}: {_shown(value)} is no whole number from {least} to {most}")
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise InputError(f"{self._at(name)}: {_shown(value)} is not a whole number from {minimum} to {maximum}")
         return value
 
     def section(self, name: str) -> Section:
@@ -176,17 +178,17 @@ class Section:
                 raise InputError(f"{self.where}: {unknown('key', name, self._asked)}")
 
 
-def _number(value: Any, where: str, least: float, most: float) -> float:
+def _number(value: Any, where: str, minimum: float, maximum: float) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{where}: {_shown(value)} is no number")
+        raise InputError(f"{where}: {_shown(value)} is not a number")
     try:
         as_float = float(value)
     except OverflowError:
         as_float = math.inf
-    if not (math.isfinite(as_float) and least <= as_float <= most):
-        limit = f"from {least:g} to {most:g}" if math.isfinite(most) else f"finite and at least {least:g}"
+    if not (math.isfinite(as_float) and minimum <= as_float <= maximum):
+        limit = f"from {minimum:g} to {maximum:g}" if math.isfinite(maximum) else f"finite and at least {minimum:g}"
         raise InputError(f"{where}: {_shown(value)}; it must be {limit}")
     return as_float
 

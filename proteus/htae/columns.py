@@ -69,18 +69,18 @@ def causes_of(
     cause = np.full(len(start_s), -1, np.int32)
     for stream in range(len(stream_ptr) - 1):
         for j in range(stream_ptr[stream] + 1, stream_ptr[stream + 1]):
-            task, other = stream_task[j], stream_task[j - 1]
-            if end_s[other] == start_s[task]:
+            task, previous = stream_task[j], stream_task[j - 1]
+            if end_s[previous] == start_s[task]:
                 c = cause[task]
-                if c < 0 or priority[c] < priority[other] or (priority[c] == priority[other] and c < other):
-                    cause[task] = other
+                if c < 0 or priority[c] < priority[previous] or (priority[c] == priority[previous] and c < previous):
+                    cause[task] = previous
     for task in range(len(start_s)):
         for j in range(pred_ptr[task], pred_ptr[task + 1]):
-            other = pred[j]
-            if end_s[other] == start_s[task]:
+            previous = pred[j]
+            if end_s[previous] == start_s[task]:
                 c = cause[task]
-                if c < 0 or priority[c] < priority[other] or (priority[c] == priority[other] and c < other):
-                    cause[task] = other
+                if c < 0 or priority[c] < priority[previous] or (priority[c] == priority[previous] and c < previous):
+                    cause[task] = previous
     return cause
 
 

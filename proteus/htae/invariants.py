@@ -56,7 +56,7 @@ def check_starts(graph: TaskGraph, timeline: Timeline) -> None:
     """A task starts exactly when the last thing that it waits for is over, and its cause says what that was."""
     for task, before in enumerate(_before(graph)):
         start_s, cause = timeline.start_s[task], int(timeline.cause[task])
-        due_s = max([float(graph.release_s[task]), *(float(timeline.end_s[other]) for other in before)])
+        due_s = max([float(graph.release_s[task]), *(float(timeline.end_s[predecessor]) for predecessor in before)])
         assert start_s == due_s, f"task {task} starts at {start_s}, was due at {due_s}"
         if cause < 0:
             assert start_s == graph.release_s[task], f"task {task} starts at {start_s} without a cause"

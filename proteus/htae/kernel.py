@@ -107,13 +107,13 @@ def move_beside(w: World, where: int, old: int, new: int) -> None:
     device = w.devices[where]
     if device.flows > 0:
         for j in range(device.first, device.end):
-            other = w.streams[w.device_stream[j]].runs
-            if other >= 0 and w.slots[other].phase == _FLOWS:
+            peer_slot = w.streams[w.device_stream[j]].runs
+            if peer_slot >= 0 and w.slots[peer_slot].phase == _FLOWS:
                 if old >= 0:
-                    w.beside[other, old] -= 1
+                    w.beside[peer_slot, old] -= 1
                 if new >= 0:
-                    w.beside[other, new] += 1
-                touch_flow(w, other, _BESIDE)
+                    w.beside[peer_slot, new] += 1
+                touch_flow(w, peer_slot, _BESIDE)
 
 
 @inline
@@ -141,11 +141,11 @@ def fill(
     links: np.ndarray,
     members: np.ndarray,
     num_members: int,
-    found: np.ndarray,
+    active_links: np.ndarray,
     num_found: int,
     fair_Bps: np.ndarray,
 ) -> None:
-    """Progressive filling: the max-min fair rates of the slots `members` over the links `found`.
+    """Progressive filling: the max-min fair rates of the slots `members` over the links `active_links`.
 
     On entry ``left_Bps`` of a link is its capacity and ``weight`` the flows of
     all members over it.  Every share is one division by a sum of integers, and
@@ -156,9 +156,9 @@ def fill(
         level = _INF
         kept = 0
         for i in range(num_found):
-            link = links[found[i]]
+            link = links[active_links[i]]
             if link.weight > 0:
-                found[kept] = found[i]
+                active_links[kept] = active_links[i]
                 kept += 1
                 link.share_Bps = link.left_Bps / link.weight
                 level = min(level, link.share_Bps)
@@ -183,7 +183,7 @@ def fill(
             num_members -= 1
             members[i], members[num_members] = members[num_members], m
         for i in range(num_found):
-            link = links[found[i]]
+            link = links[active_links[i]]
             if link.taken > 0:
                 if level < _INF:
                     link.left_Bps -= link.taken * level
@@ -211,10 +211,10 @@ def gather(w: World, seed: int) -> tuple[int, int]:
                 link.left_Bps, link.weight = link.capacity_Bps, 0
                 node = link.head
                 while node >= 0:
-                    other = w.nodes[node].slot
-                    if w.slots[other].mark != mark:
-                        w.slots[other].mark = mark
-                        w.members[num_members] = other
+                    peer_slot = w.nodes[node].slot
+                    if w.slots[peer_slot].mark != mark:
+                        w.slots[peer_slot].mark = mark
+                        w.members[num_members] = peer_slot
                         num_members += 1
                     node = w.nodes[node].next
             link.weight += row.count
@@ -248,9 +248,9 @@ def leave(w: World, slot: int) -> None:
                 device.flows -= 1
                 if device.computes > 0:
                     for j in range(device.first, device.end):
-                        other = w.streams[w.device_stream[j]].runs
-                        if other >= 0 and w.slots[other].phase == _COMPUTES:
-                            touch_compute(w, other)
+                        peer_slot = w.streams[w.device_stream[j]].runs
+                        if peer_slot >= 0 and w.slots[peer_slot].phase == _COMPUTES:
+                            touch_compute(w, peer_slot)
             for c in range(w.beside.shape[1]):
                 w.beside[slot, c] = 0
     elif state.phase == _COMPUTES and slot < len(w.streams):
@@ -348,13 +348,13 @@ def begin_flow(w: World, slot: int, now: float) -> None:
                 index = w.streams[w.device_stream[j]].runs
                 if index < 0 or w.slots[index].phase != _COMPUTES:
                     continue
-                other = w.slots[index]
-                if device.flows == 1 and other.run >= 0:  # it ran as one event: at which op is it now?
-                    left = other.left - other.rate * (now - other.since_s)
-                    while w.runs[other.run].left_s > 0.0 and w.runs[other.run].left_s >= left:
-                        other.run += 1
-                    other.op_class = w.runs[other.run].op_class
-                w.beside[slot, other.op_class] += 1
+                peer = w.slots[index]
+                if device.flows == 1 and peer.run >= 0:  # it ran as one event: at which op is it now?
+                    left = peer.left - peer.rate * (now - peer.since_s)
+                    while w.runs[peer.run].left_s > 0.0 and w.runs[peer.run].left_s >= left:
+                        peer.run += 1
+                    peer.op_class = w.runs[peer.run].op_class
+                w.beside[slot, peer.op_class] += 1
                 touch_compute(w, index)
 
 
@@ -400,9 +400,9 @@ def rate_compute(w: World, slot: int, now: float) -> None:
     slowdown, target = 0.0, 0.0
     if device.flows > 0:
         for j in range(device.first, device.end):
-            other = w.streams[w.device_stream[j]].runs
-            if other >= 0 and w.slots[other].phase == _FLOWS:
-                slowdown = max(slowdown, w.compute_slowdown[state.op_class, w.slots[other].op_class])
+            peer_slot = w.streams[w.device_stream[j]].runs
+            if peer_slot >= 0 and w.slots[peer_slot].phase == _FLOWS:
+                slowdown = max(slowdown, w.compute_slowdown[state.op_class, w.slots[peer_slot].op_class])
         if state.run >= 0:
             target = w.runs[state.run].left_s
     rate = 1.0 / (1.0 + slowdown)

@@ -113,7 +113,7 @@ def max_min(
     patterns["first"], patterns["end"] = ptr[:-1], ptr[1:]
     rows["link"], rows["count"] = link, count
     links["left_Bps"], links["weight"] = capacity_Bps, np.bincount(link, count, minlength=num_links)
-    members, found = np.arange(num_tasks, dtype=np.int32), np.arange(num_links, dtype=np.int32)
+    members, active_links = np.arange(num_tasks, dtype=np.int32), np.arange(num_links, dtype=np.int32)
     fair_Bps = np.zeros(num_tasks)
-    fill(slots, patterns, rows, links, members, num_tasks, found, num_links, fair_Bps)
+    fill(slots, patterns, rows, links, members, num_tasks, active_links, num_links, fair_Bps)
     return fair_Bps

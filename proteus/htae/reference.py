@@ -132,13 +132,13 @@ class _Player:
         rates = dict.fromkeys(self.working((TaskKind.HOST,)), 1.0)
         beside = {t: [c for c in computes if self.devices[c] & self.devices[t]] for t in flows}
         for task in computes:
-            own = self.running[task].ops[0][0]
-            slow = [graph.compute_slowdown[own, graph.op_class[t]] for t in flows if task in beside[t]]
+            own_class = self.running[task].ops[0][0]
+            slow = [graph.compute_slowdown[own_class, graph.op_class[t]] for t in flows if task in beside[t]]
             rates[task] = 1.0 / (1.0 + float(max(slow, default=0.0)))
         caps = []
         for task in flows:
-            own = graph.op_class[task]
-            slow = [graph.comm_slowdown[own, self.running[c].ops[0][0]] for c in beside[task]]
+            own_class = graph.op_class[task]
+            slow = [graph.comm_slowdown[own_class, self.running[c].ops[0][0]] for c in beside[task]]
             caps.append(float(graph.pattern_cap_Bps[graph.pattern[task]]) / (1.0 + float(max(slow, default=0.0))))
         crossed = [
             dict(

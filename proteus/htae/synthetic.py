@@ -101,16 +101,20 @@ def pipeline(
         sorted_messages = message[stage][by_micro_batch[stage]]
         out = sorted_messages[:micro_batches], sorted_messages[micro_batches:]
         for r in range(ranks):
-            own: list[np.ndarray] = [np.empty(0, int)] * _NUM_STREAMS
-            own[COMPUTE] = layer_id[stage, :, :, r].ravel()
-            own[TENSOR] = layer_id[stage, :, :, ranks].ravel()
-            own[FORWARD_OUT], own[BACKWARD_OUT] = (ids[ids >= 0] + r for ids in out)
-            own[GRADIENT] = (ring[stage][reduces[stage]][:, None] + np.arange(layers)).ravel()
-            lists.append(own)
-    for device, own in enumerate(lists):
-        own[FORWARD_IN] = lists[device - ranks][FORWARD_OUT] if device >= ranks else own[FORWARD_IN]
-        own[BACKWARD_IN] = lists[device + ranks][BACKWARD_OUT] if device + ranks < len(lists) else own[BACKWARD_IN]
-    queues = [queue for own in lists for queue in own]
+            tasks_of_stream: list[np.ndarray] = [np.empty(0, int)] * _NUM_STREAMS
+            tasks_of_stream[COMPUTE] = layer_id[stage, :, :, r].ravel()
+            tasks_of_stream[TENSOR] = layer_id[stage, :, :, ranks].ravel()
+            tasks_of_stream[FORWARD_OUT], tasks_of_stream[BACKWARD_OUT] = (ids[ids >= 0] + r for ids in out)
+            tasks_of_stream[GRADIENT] = (ring[stage][reduces[stage]][:, None] + np.arange(layers)).ravel()
+            lists.append(tasks_of_stream)
+    for device, tasks_of_stream in enumerate(lists):
+        tasks_of_stream[FORWARD_IN] = (
+            lists[device - ranks][FORWARD_OUT] if device >= ranks else tasks_of_stream[FORWARD_IN]
+        )
+        tasks_of_stream[BACKWARD_IN] = (
+            lists[device + ranks][BACKWARD_OUT] if device + ranks < len(lists) else tasks_of_stream[BACKWARD_IN]
+        )
+    queues = [queue for tasks_of_stream in lists for queue in tasks_of_stream]
 
     is_message = np.arange(n) >= layer_id.size
     is_ring = np.arange(n) >= n - int(reduces.sum()) * layers

@@ -229,7 +229,7 @@ def stack(values: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
 
 
 def empty_bracket(num_slots: int) -> np.ndarray:
-    """A tournament in which nobody has an event."""
+    """A tournament without events."""
     half = 1 << max(0, num_slots - 1).bit_length()
     bracket = np.zeros(2 * half, MATCH)
     bracket["time_s"] = _INF

@@ -37,8 +37,8 @@ _KNOWN = (
 
 @takes(
     InputError,
-    path_or_args=Either(FilePath(), Each(Text("text"), least=1)),
-    world_size=Maybe(Whole(least=1)),
+    path_or_args=Either(FilePath(), Each(Text("text"), minimum=1)),
+    world_size=Maybe(Whole(minimum=1)),
 )
 def read(path_or_args: str | os.PathLike[str] | Sequence[str], world_size: int | None = None) -> Launch:
     """The launch that a file or an argument list says.

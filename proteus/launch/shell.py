@@ -135,11 +135,11 @@ def _words(text: str, source: str, *, closes_at_line_end: bool = False) -> Itera
                     break
                 inside.append(text[end])
                 end += 1
-            if end >= size:
+            if end >= size and not closes_at_line_end:
                 raise _OpenQuoteError(line)
             pieces.append(("".join(inside), char == '"', False))
             line += text.count("\n", at, end)
-            at = end + (text[end] == char)
+            at = end + (text[end : end + 1] == char)
         elif char == "$" and at + 1 < size and text[at + 1] in "({":
             close = _closing(text, at + 1)
             if close is None:

@@ -16,7 +16,7 @@ def parse(text: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        A part that is no ``dim=value``, or a dim that stands there twice.
+        A part that is no ``dim=value``, or a dim that is given twice.
 
     >>> parse("layers=4,dropout=0.1,experts.num=8,experts.topk=2,latent=none")
     {'layers': 4, 'dropout': 0.1, 'experts': {'num': 8, 'topk': 2}, 'latent': None}
@@ -33,7 +33,7 @@ def parse(text: str) -> dict[str, Any]:
             if not isinstance(at, dict):
                 raise InputError(f"{step} and {key} both stand there; keep one")
         if last in at:
-            raise InputError(f"{key} stands there twice; keep one")
+            raise InputError(f"{key} is given twice; keep one")
         at[last] = _value(value)
     return dims
 

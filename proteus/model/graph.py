@@ -29,13 +29,15 @@ Order of operands
     inputs ``(x, weight)``; ``x`` is ``[batch, channels, height, width]``.
 ``ATTENTION``
     ``form="gqa"``: inputs ``(q, kv)``, ``two`` being key and value;
+    ``form="qkv"``: inputs ``(q, k, v)``;
     ``form="mla"``: inputs ``(q_nope, q_rope, k_nope, k_rope, v)``, the
-    scores being the sum of both products, ``k_rope`` shared by all heads.
+    scores being the sum of both GEMMs, ``k_rope`` shared by all heads.
     Queries run along ``seq``; keys and values are read along ``kv_seq``,
     a dim of its own, so that cutting ``seq`` cuts the rows only.
 ``ADD``, ``DROPOUT``, ``ACTIVATION``
     activations first, then biases (parameters), which are added before
-    anything else.
+    anything else.  A gated ``ACTIVATION`` reads gate and value along a dim
+    ``two`` of one input, or as two inputs.
 ``TAKE``
     inputs ``(x, places)``; ``x`` is ``[batch, seq, hidden]``, ``places`` ids along ``seq``.
 ``ROUTER``, ``DISPATCH``, ``COMBINE``
@@ -94,7 +96,7 @@ class OpKind(StrEnum):
     MATMUL = "matmul"  # einsum of two activations
     EMBEDDING = "embedding"  # rows of weight[vocab, hidden] by token id
     POSITION = "position"  # add a learned position table to x
-    ATTENTION = "attention"  # softmax(q k^T) v; attrs: form = gqa | mla, causal, rope, dropout
+    ATTENTION = "attention"  # softmax(q k^T) v; attrs: form = gqa | qkv | mla, causal, rope, dropout
     LAYER_NORM = "layer_norm"
     RMS_NORM = "rms_norm"  # attrs: only = (dim, index) normalizes that part and passes the rest
     BATCH_NORM = "batch_norm"  # statistics over the local batch, as DDP does
@@ -118,6 +120,9 @@ class OpKind(StrEnum):
     PICK = "pick"  # logits at the label
     CROSS_ENTROPY = "cross_entropy"  # mean over tokens of log(sum_exp) + max - picked
     LOSS = "loss"  # any other mean loss; attrs: function = mse | bce
+    # of imported models.  Proteus knows what they cost and how they may be cut, not what they compute.
+    MAP = "map"  # memory-bound, understood dim by dim; attrs: function
+    OPAQUE = "opaque"  # attrs: function, flop = forward FLOP of one sample; cut along the batch only
 
 
 TensorKind = Literal["parameter", "activation", "input", "saved"]
@@ -229,18 +234,26 @@ class Op:
                 # q k^T along the query dims, p v along the value dim: MLA's are of different size
                 widths = [at[q.dims[-1]] for q in self.queries()] + [at[out[-1]]]
                 return 2.0 * rows * at["kv_seq"] * sum(widths)
+            case OpKind.OPAQUE:
+                cut = math.prod(at[name] / dim.size for name, dim in self.dims.items() if dim.role is Role.PARALLEL)
+                return float(self.attrs["flop"]) * cut
             case OpKind.INTERACTION:
                 return 2.0 * at["batch"] * at["features"] ** 2 * at["embedding_dim"]
             case _:
                 return 0.0
 
     def products(self) -> tuple[tuple[str, ...], ...]:
-        """The dims of each matrix product of a ``LINEAR``: those of x, its weight and its output."""
+        """The dims of each GEMM of a ``LINEAR``: those of x, its weight and its output."""
         x, weights = self.inputs[0], self.inputs[1 : 1 + len(self.outputs)]
         return tuple(
             tuple(d for d in self.dims if d in {*x.dims, *weight.dims, *out.dims})
             for weight, out in zip(weights, self.outputs, strict=True)
         )
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether an ``ACTIVATION`` multiplies a value by its gate."""
+        return self.attrs.get("function") in ("swiglu", "geglu")
 
     def queries(self) -> tuple[Operand, ...]:
         """The query operands of an ``ATTENTION``; see the module docstring."""
@@ -343,9 +356,11 @@ class Block:
                 raise ModelError(f"{where}: {operand.tensor} has dims {tensor.dims}, indexed by {operand.dims}")
             if len(set(operand.dims)) != len(operand.dims):
                 raise ModelError(f"{where}: {operand.tensor} is indexed twice by one dim: {operand.dims}")
-            for own, dim in zip(tensor.dims, operand.dims, strict=True):
-                if dim not in op.dims or op.dims[dim].size != self.dims[own]:
-                    raise ModelError(f"{where}: dim {dim!r} of {operand.tensor} does not fit {own}={self.dims[own]}")
+            for tensor_dim, dim in zip(tensor.dims, operand.dims, strict=True):
+                if dim not in op.dims or op.dims[dim].size != self.dims[tensor_dim]:
+                    raise ModelError(
+                        f"{where}: dim {dim!r} of {operand.tensor} does not fit {tensor_dim}={self.dims[tensor_dim]}"
+                    )
         self._validate_roles(op, where)
         for saved in (*op.saves, *op.saves_unfused):
             tensor = self.tensors[saved.tensor]
@@ -380,12 +395,12 @@ class Lora:
     rank
         Columns of the first matrix of an adapter, rows of the second.
     targets
-        Products of the layers that get one: ops (``attention.qkv``), modules
+        GEMMs of the layers that get one: ops (``attention.qkv``), modules
         (``mlp``) or single outputs (``attention.qkv.q``); empty means all.
     dropout
         Rate of the dropout before an adapter.
     base
-        ``nf4`` keeps the frozen products of the layers in 4 bits (QLoRA);
+        ``nf4`` keeps the frozen GEMMs of the layers in 4 bits (QLoRA);
         that changes no op, and a recipe heeds it.
     """
 
@@ -396,7 +411,7 @@ class Lora:
 
     def __post_init__(self) -> None:
         check_fields(
-            self, ModelError, rank=Whole(least=1), targets=Names(), dropout=Real(least=0.0, below=1.0),
+            self, ModelError, rank=Whole(minimum=1), targets=Names(), dropout=Real(minimum=0.0, below=1.0),
             base=Choice(lambda: BASES, "base of adapters"),
         )  # fmt: skip
 
@@ -445,7 +460,7 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """16 letters and digits that stand for the content, the same in every process; computed once."""
+        """16 letters and digits that identify the content, the same in every process; computed once."""
         if self._digest is None:
             object.__setattr__(self, "_digest", digest(self.name, self.seq, self.lora, self.blocks))
         assert self._digest is not None

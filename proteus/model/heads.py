@@ -11,7 +11,7 @@ from proteus.model.loss import add_cross_entropy
 from proteus.model.spec import TransformerSpec
 
 _TOKENS = "batch seq hidden"
-#: The product that makes logits stays in 16 bits: Megatron-LM builds it of its own parallel layer and not of
+#: The GEMM that makes logits stays in 16 bits: Megatron-LM builds it of its own parallel layer and not of
 #: Transformer Engine's, torchtitan's recipes leave ``output`` out of float8.
 _EXACT = {"quantised": False}
 #: full path of the word embedding, to which an output projection may be tied

@@ -25,9 +25,9 @@ from proteus.model.transformer import transformer
 
 def _model_type(c: Config) -> str:
     """``model_type``, or what the name of the architecture says."""
-    told = c.word("model_type", default="")
-    if told:
-        return told
+    model_type = c.word("model_type", default="")
+    if model_type:
+        return model_type
     by_length = sorted(TYPES, key=len, reverse=True)  # qwen3_moe before qwen3
     for known in by_length:
         if c.architecture().lower().startswith(known.replace("_", "")):
@@ -38,7 +38,7 @@ def _model_type(c: Config) -> str:
 @takes(
     InputError,
     config=Either(A(Mapping, "a config as a dict"), FilePath()),
-    seq=Maybe(Whole(least=1)),
+    seq=Maybe(Whole(minimum=1)),
     name=Maybe(Text()),
 )
 def from_hf(
@@ -60,7 +60,7 @@ def from_hf(
     Raises
     ------
     InputError
-        A file that cannot be read, is no JSON object, lacks a size, has a
+        A file that cannot be read, is not a JSON object, lacks a size, has a
         value of the wrong kind, or a model type that is not known; with
         file, line and field.
 
@@ -79,21 +79,21 @@ def from_hf(
         raise c.error("model_type", f"is of an {unknown('model type', kind, TYPES)}")
     fields = TYPES[kind](c)
     stated = fields["seq"]
-    said = []
+    sentences = []
     if seq is not None:
         fields["seq"] = seq
     elif fields.get("patches") is None:  # an image has as many tokens as patches
         fields["seq"] = min(stated, MAX_ASSUMED_SEQ)
-        said.append(assumed_seq(stated, fields["seq"]))
+        sentences.append(assumed_seq(stated, fields["seq"]))
     name = name or str(c.fields.get("_name_or_path") or "").rstrip("/").rsplit("/", 1)[-1] or kind
     try:
         spec = TransformerSpec(name=name, **fields)
         model = transformer(spec)
     except ModelError as error:
         raise InputError(f"{c.where}: {error}") from error
-    said += assumptions(c, kind, spec.seq, spec.head)
+    sentences += assumptions(c, kind, spec.seq, spec.head)
     origin = Origin.of("hf", name, _essential(c, kind), seq=seq)
-    return replace(model, origin=origin, assumptions=tuple(f"{name}: {sentence}" for sentence in said))
+    return replace(model, origin=origin, assumptions=tuple(f"{name}: {sentence}" for sentence in sentences))
 
 
 def _essential(c: Config, kind: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from proteus.model.hf_config import Config
 
-#: Tokens per sample where nobody says a length: the shortest that pre-training of today's language models uses
+#: Tokens per sample if no length is given: the shortest in pre-training of today's language models
 #: (Llama 2, Mixtral in Megatron-LM's example, DeepSeek-V3), and far below what rotary positions allow.
 MAX_ASSUMED_SEQ = 4096
 
@@ -67,7 +67,7 @@ def assumptions(c: Config, kind: str, seq: int, head: str) -> tuple[str, ...]:
 
 
 def assumed_seq(stated: int, seq: int) -> str:
-    """The sentence about a sequence length that nobody gave."""
+    """The sentence about an assumed sequence length."""
     rule = f"the smaller of its {stated} positions and {MAX_ASSUMED_SEQ} is taken"
     return f"seq={seq}: the config states no training length, so {rule}; give seq to change it"
 

@@ -94,8 +94,8 @@ class Config:
         word = self.word(*names, default=default)
         known = _ACTIVATIONS[gated]
         if word not in known:
-            told = next((name for name in names if self.has(name)), names[0])
-            raise self.error(told, f"is {word!r}; known: {', '.join(known)}")
+            stated_name = next((name for name in names if self.has(name)), names[0])
+            raise self.error(stated_name, f"is {word!r}; known: {', '.join(known)}")
         return known[word]
 
     def only(self, name: str, *allowed: Any) -> None:

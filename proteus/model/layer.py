@@ -46,7 +46,7 @@ def add_mlp(
     """From normed x to fc2's output and its bias, which is not yet added."""
     inner = f"batch seq two {ffn}" if spec.gated else f"batch seq {ffn}"
     name = f"{part}.gate_up" if spec.gated else f"{part}.fc1"
-    # two fused products, gate and value: `two` stays whole so that cutting ffn cuts both alike
+    # two fused GEMMs, gate and value: `two` stays whole so that cutting ffn cuts both alike
     weight = b.parameter(f"{name}.weight", f"two {ffn} hidden" if spec.gated else f"{ffn} hidden")
     operands = [x, weight]
     if spec.mlp_bias:

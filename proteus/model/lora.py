@@ -1,18 +1,18 @@
-"""Low-rank adapters beside the products of a model (LoRA, Hu et al., arXiv 2106.09685).
+"""Low-rank adapters beside the GEMMs of a model (LoRA, Hu et al., arXiv 2106.09685).
 
-The product ``y = x w`` becomes ``y = x w + (x a) b``, with `a` and `b` of low
+The GEMM ``y = x w`` becomes ``y = x w + (x a) b``, with `a` and `b` of low
 rank in between; only these two are meant to be trained::
 
     x ──┬── attention.qkv ─────────────────────────────── lora_add ── y
         └── lora_dropout ── lora_a [.. rank] ── lora_b ──────┘
 
-One adapter serves all outputs of a product (query, key and value have one
+One adapter serves all outputs of a GEMM (query, key and value have one
 `a`), as in Megatron's fused layers; where an output is named instead of the
-product it gets one of its own, as in frameworks with separate projections.
+GEMM it gets one of its own, as in frameworks with separate projections.
 An expert has its own adapters.
 
 What an adapter adds is scaled by a constant, alpha over rank, which changes
-no cost but its own pass (``scaled``).  Adapters run in the activations' precision also where the product beside them
+no cost but its own pass (``scaled``).  Adapters run in the activations' precision also where the GEMM beside them
 is quantised: Megatron and NeMo build them of plain parallel layers, not of
 Transformer Engine's.
 """
@@ -42,7 +42,7 @@ def with_lora(model: Model, lora: Lora) -> Model:
     Raises
     ------
     ModelError
-        A target that is no product of the layers, with those there are.
+        A target that is no GEMM of the layers, with those there are.
 
     Examples
     --------
@@ -55,15 +55,15 @@ def with_lora(model: Model, lora: Lora) -> Model:
     known = {name for block in base.blocks if block.indexed for op in _products(block) for name in _names(op)}
     for target in lora.targets:
         if not any(_is_under(name, target) for name in known):
-            raise ModelError(f"{model.name}: {unknown('product for an adapter', target, known)}")
+            raise ModelError(f"{model.name}: {unknown('GEMM for an adapter', target, known)}")
     blocks = tuple(_adapted(block, lora) if block.indexed else block for block in base.blocks)
-    found = replace(base, blocks=blocks, lora=lora, base=base)
-    found.validate()
-    return found
+    adapted = replace(base, blocks=blocks, lora=lora, base=base)
+    adapted.validate()
+    return adapted
 
 
 def _products(block: Block) -> list[Op]:
-    """Products that can have an adapter: not those that choose experts, whose result is fp32."""
+    """GEMMs that can have an adapter: not those that choose experts, whose result is fp32."""
     return [op for op in block.ops if op.kind is OpKind.LINEAR and block.tensors[op.outputs[0].tensor].dtype is None]
 
 
@@ -76,7 +76,7 @@ def _is_under(name: str, target: str) -> bool:
 
 
 def _sites(op: Op, targets: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
-    """Adapters of a product: the name they go by, and the outputs they add to."""
+    """Adapters of a GEMM: the name they go by, and the outputs they add to."""
     every = tuple(range(len(op.outputs)))
     if not targets or any(_is_under(op.name, target) for target in targets):
         return [(op.name, every)]
@@ -120,7 +120,7 @@ class _Writer:
         return self.ops[-1]
 
     def adapter(self, op: Op, name: str, outputs: tuple[int, ...]) -> None:
-        """Add the adapter `name` of the product `op`."""
+        """Add the adapter `name` of the GEMM `op`."""
         x = op.inputs[0]
         in_x = set(x.dims)
         in_y = {dim for i in outputs for dim in op.outputs[i].dims}

@@ -2,7 +2,7 @@
 
 ::
 
-    gpt2                                                   a model of the zoo as published
+    gpt2                                                   a built-in model as published
     {name: gpt2, layers: 4, seq: 512}                      with other dims
     {name: gpt2, resized: {vocab: 50304}}                  built, and then a dim given another size
     {name: mine, hf: {model_type: llama, ...}, seq: 4096}  a Hugging Face config, the fields that matter

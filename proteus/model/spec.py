@@ -48,9 +48,9 @@ def _check(value: Any, name: str, kind: Any, where: str) -> None:
         kind = next(option for option in options if option is not NoneType)
     shown = f"{where}: {name}={value!r}"
     if kind is int:
-        least = 0 if name in _MAY_BE_ZERO else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ModelError(f"{shown}; it must be a whole number, at least {least}")
+        minimum = 0 if name in _MAY_BE_ZERO else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise ModelError(f"{shown}; it must be a whole number, at least {minimum}")
         largest = MAX_LAYERS if name in ("layers", "dense_layers") else MAX_SIZE
         if value > largest:
             raise ModelError(f"{shown}; it must be at most {largest}")
@@ -200,10 +200,10 @@ class TransformerSpec:
                 check_sizes(getattr(self, part), f"{self.name}: {part}")
         if self.head_dim is None and self.hidden % self.heads:
             raise ModelError(
-                f"{self.name}: hidden={self.hidden} is no multiple of heads={self.heads}; give head_dim as well"
+                f"{self.name}: hidden={self.hidden} is not a multiple of heads={self.heads}; give head_dim as well"
             )
         if self.heads % self.num_kv_heads:
-            raise ModelError(f"{self.name}: heads={self.heads} is no multiple of kv_heads={self.num_kv_heads}")
+            raise ModelError(f"{self.name}: heads={self.heads} is not a multiple of kv_heads={self.num_kv_heads}")
         if self.positions is not None and self.seq > self.positions:
             raise ModelError(
                 f"{self.name}: seq={self.seq} is more than its {self.positions} learned positions; "
@@ -254,13 +254,13 @@ class TransformerSpec:
 
     def facts(self) -> dict[str, Any]:
         """What a table or a message may want to say of the model."""
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             field.name: getattr(self, field.name)
             for field in fields(self)
             if field.name not in ("latent", "experts", "patches", "name")
         }
-        told |= {"kv_heads": self.num_kv_heads, "head_dim": self.size_per_head, "family": "transformer"}
+        facts |= {"kv_heads": self.num_kv_heads, "head_dim": self.size_per_head, "family": "transformer"}
         if self.experts is not None:
-            told |= {"experts": self.experts.num, "topk": self.experts.topk, "expert_ffn": self.experts.ffn}
-            told |= {"shared_ffn": self.experts.shared_ffn, "dense_layers": self.experts.dense_layers}
-        return told
+            facts |= {"experts": self.experts.num, "topk": self.experts.topk, "expert_ffn": self.experts.ffn}
+            facts |= {"shared_ffn": self.experts.shared_ffn, "dense_layers": self.experts.dense_layers}
+        return facts

@@ -60,7 +60,7 @@ def parse_step(step: str) -> ParsedStep:
         elif word in _FLAGS:
             flags.add(word)
         else:
-            raise ModelError(f"step {step!r}: {word!r} is no size; write for example 'conv 64 k3 p1'")
+            raise ModelError(f"step {step!r}: {word!r} is not a size; write for example 'conv 64 k3 p1'")
     return ParsedStep(name=match["name"], kind=match["kind"], number=number, flags=frozenset(flags), sizes=sizes)
 
 

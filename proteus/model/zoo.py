@@ -19,10 +19,10 @@ import yaml
 
 from proteus.arguments import Maybe, Text, Whole, takes
 from proteus.errors import ModelError, unknown
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.convnet import convnet
 from proteus.model.dlrm import dlrm
-from proteus.model.graph import Block, Model, OpKind
+from proteus.model.graph import Block, Model, OpKind, Role
 from proteus.model.hf import from_hf
 from proteus.model.lora import with_lora
 from proteus.model.origin import Origin, is_plain
@@ -93,11 +93,11 @@ _ABOUT = ("source", "note", "aliases")
 @cache
 def _entries() -> Mapping[str, tuple[str, Mapping[str, Any]]]:
     """Every model: its family and what the data file says."""
-    found: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    entries: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for family in _FAMILIES:
         text = resources.files("proteus.model.data").joinpath(f"{family}.yaml").read_text(encoding="utf-8")
-        found |= {name: (family, entry) for name, entry in yaml.safe_load(text).items()}
-    return found
+        entries |= {name: (family, entry) for name, entry in yaml.safe_load(text).items()}
+    return entries
 
 
 @cache
@@ -128,14 +128,14 @@ def _spelled() -> Mapping[str, str]:
 def _architectures() -> Mapping[str, Mapping[str, Any]]:
     """Every architecture: its switches, the words that name it and its source."""
     text = resources.files("proteus.model.data").joinpath("architectures.yaml").read_text(encoding="utf-8")
-    found = {}
+    by_name = {}
     for name, row in yaml.safe_load(text).items():
         assert name not in _canonical(), f"{name} is a model and an architecture"
         switches = {key: value for key, value in fields(row["like"]).items() if key not in SIZES}
         if switches.get("positions"):
             switches["positions"] = AS_LONG_AS_SEQ
-        found[name] = {**row, "switches": switches | row.get("fields", {})}
-    return found
+        by_name[name] = {**row, "switches": switches | row.get("fields", {})}
+    return by_name
 
 
 def architectures() -> tuple[str, ...]:
@@ -211,9 +211,9 @@ def _published(name: str) -> tuple[str, str, dict[str, Any]]:
     return known, family, fields(known)
 
 
-@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(least=1)))
+@takes(ModelError, name=Text("the name of a model"), seq=Maybe(Whole(minimum=1)))
 def load(name: str, *, seq: int | None = None, **changes: Any) -> Model:
-    """A model of the zoo, or of an architecture with the sizes that are given.
+    """A built-in model, or an architecture with the given sizes.
 
     Parameters
     ----------
@@ -272,9 +272,9 @@ def _made(name: str, family: str, text: str) -> Model:
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         if isinstance(error, ModelError) or not changes:  # an entry of ours that does not build is our own bug
             raise
-        said = ", ".join(f"{dim}={value!r}" for dim, value in changes.items())
+        given_dims = ", ".join(f"{dim}={value!r}" for dim, value in changes.items())
         raise ModelError(
-            f"{name}: no model can be built with {said}: {error}; give each dim as {family}.yaml does"
+            f"{name}: no model can be built with {given_dims}: {error}; give each dim as {family}.yaml does"
         ) from error
     note = _entries()[name][1].get("note") if name in _entries() else None
     return replace(model, origin=Origin.of("zoo", name, changes), assumptions=(f"{name}: {note}",) if note else ())
@@ -309,11 +309,11 @@ def with_seq(model: Model, seq: int) -> Model:
     """The same model at another sequence length; see :meth:`proteus.Model.with_seq`."""
     if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
         raise ModelError(f"{model.name}: seq={seq!r}; it must be a whole number, at least 1")
-    return model if seq == model.seq else _with_seq(Same(model), seq)
+    return model if seq == model.seq else _with_seq(ById(model), seq)
 
 
 @lru_cache(maxsize=64)
-def _with_seq(same: Same[Model], seq: int) -> Model:
+def _with_seq(same: ById[Model], seq: int) -> Model:
     """What is compiled for a model is found again by the object: make each once."""
     model = same.value
     if model.lora is not None and model.base is not None:
@@ -342,5 +342,12 @@ def _fixes_seq(block: Block, seq: int) -> str:
         return f"has {block.dims['positions']} learned positions"
     if block.dims.get("masked", 0) > seq:
         return f"predicts {block.dims['masked']} tokens of a sample"
-    joins = [op.name for op in block.ops if op.kind in (OpKind.CONCAT, OpKind.RESHAPE) and "seq" in op.dims]
+    fixed = (OpKind.CONCAT, OpKind.RESHAPE, OpKind.MAP, OpKind.OPAQUE)
+    joins = [
+        op.name
+        for op in block.ops
+        if op.kind in fixed
+        and "seq" in op.dims
+        and (op.kind is not OpKind.MAP or op.dims["seq"].role is Role.INDIVISIBLE)
+    ]
     return f"makes the sequence in {joins[0]}" if joins else ""

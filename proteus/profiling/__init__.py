@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from proteus.strategy import StrategyTree
 
 #: about how long every single thing is repeated [s]
-USUAL_BUDGET_S = 0.2
+DEFAULT_BUDGET_S = 0.2
 
 
 def profile(
@@ -34,7 +34,7 @@ def profile(
     *,
     backend: str | None = None,
     threads: int | None = None,
-    budget_s: float = USUAL_BUDGET_S,
+    budget_s: float = DEFAULT_BUDGET_S,
 ) -> MeasuredMachine:
     """Measure what the trees need on this machine.
 

@@ -32,7 +32,7 @@ class Habits:
     dtype
         Of activations and of the parameters that the ops read.
     tf32
-        Whether fp32 products run as TF32.
+        Whether fp32 GEMMs run as TF32.
     flash
         Whether attention is one fused call.
     optimizer, optimizer_kind
@@ -102,12 +102,12 @@ class Demand:
 
 def demand_of(trees: Iterable[StrategyTree], cluster: Cluster) -> Demand:
     """What the simulation of `trees` asks of the cost models."""
-    found = Demand()
+    demand = Demand()
     for tree in trees:
         graph = compile_tree(tree, cluster)
-        _add_computations(found, graph)
-        _add_collectives(found, graph)
-    return found
+        _add_computations(demand, graph)
+        _add_collectives(demand, graph)
+    return demand
 
 
 def _habits(graph: ExecutionGraph) -> Habits:
@@ -122,23 +122,23 @@ def _habits(graph: ExecutionGraph) -> Habits:
     )
 
 
-def _add_computations(found: Demand, graph: ExecutionGraph) -> None:
+def _add_computations(demand: Demand, graph: ExecutionGraph) -> None:
     habits = _habits(graph)
     for rank in graph.classes:
         plan = graph.plans[rank.plan]
         runs = np.bincount(plan.ref[~plan.is_comm], minlength=len(plan.segments)) * rank.multiplicity
         for segment, count in zip(plan.segments, runs.tolist(), strict=True):
             for row in segment:
-                _add_row(found, graph, rank.device, row, habits, float(count))
+                _add_row(demand, graph, rank.device, row, habits, float(count))
 
 
-def _add_row(found: Demand, graph: ExecutionGraph, device: int, row: OpRow, habits: Habits, count: float) -> None:
+def _add_row(demand: Demand, graph: ExecutionGraph, device: int, row: OpRow, habits: Habits, count: float) -> None:
     tree = graph.tree
     if row.wait_s:
         return  # a host's, no kernel's
     if row.program is None or row.instruction is None:
         step = OptimizerStep(kernels=row.kernels, shapes=_local_shapes(graph, device), habits=habits, count=count)
-        found.optimizers.append(step)
+        demand.optimizers.append(step)
         return
     mesh = row.program.mesh
     first = next(c.first_device for c in graph.chunks if c.mesh == mesh and 0 <= device - c.first_device < mesh.size)
@@ -162,12 +162,12 @@ def _add_row(found: Demand, graph: ExecutionGraph, device: int, row: OpRow, habi
                 alone=not works(op, sizes, Phase.WEIGHT_GRAD, precision, framework),
                 count=count,
             )
-            known = found.calls.get(call.key())
-            found.calls[call.key()] = call if known is None else replace(known, count=known.count + count)
+            known = demand.calls.get(call.key())
+            demand.calls[call.key()] = call if known is None else replace(known, count=known.count + count)
         case Accumulate() as add:
             prices = pricer(graph.cluster.gpu(device), precision, framework)
             work = prices.addition(row.program, add, coordinate)
-            found.sums.append(Sum(work=work, dtype=habits.dtype, count=count))
+            demand.sums.append(Sum(work=work, dtype=habits.dtype, count=count))
         case _:
             pass  # a local move costs nothing
 
@@ -193,12 +193,12 @@ def _local_shapes(graph: ExecutionGraph, device: int) -> tuple[tuple[int, ...], 
     return tuple(shapes)
 
 
-def _add_collectives(found: Demand, graph: ExecutionGraph) -> None:
+def _add_collectives(demand: Demand, graph: ExecutionGraph) -> None:
     for row in graph.comm_rows:
         if row.kind in HOST_COPIES:
             continue
         num_ranks = row.mesh.degree(row.axes) if row.members is None else row.members.members.shape[1]
         if num_ranks > 1:
-            found.collectives.setdefault((Collective(row.kind), num_ranks), set()).add(row.size_bytes)
+            demand.collectives.setdefault((Collective(row.kind), num_ranks), set()).add(row.size_bytes)
     for transfer in graph.transfers:
-        found.collectives.setdefault((Collective.SEND, 2), set()).add(transfer.size_bytes)
+        demand.collectives.setdefault((Collective.SEND, 2), set()).add(transfer.size_bytes)

@@ -23,7 +23,7 @@ from proteus.profiling.machine import MeasuredMachine
 #: first key of a file, and the version of its form
 MARK, VERSION = "proteus_machine", 2
 #: files beyond this are refused [bytes]: a kernel takes 200, no model has so many
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 
 
 #: what of a device's sheet a file holds
@@ -57,14 +57,14 @@ def load(path: str | os.PathLike[str]) -> MeasuredMachine:
         The file holds no measured machine, or a value in it cannot be.
     """
     file = Path(path)
-    if file.stat().st_size > MOST_BYTES:
-        raise InputError(f"{path}: {file.stat().st_size:,} bytes; a measured machine has at most {MOST_BYTES:,}")
+    if file.stat().st_size > MAX_BYTES:
+        raise InputError(f"{path}: {file.stat().st_size:,} bytes; a measured machine has at most {MAX_BYTES:,}")
     with context(str(path)):
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            document = json.loads(file.read_text(encoding="utf-8"))
         except (UnicodeDecodeError, ValueError, RecursionError) as error:
             raise InputError(f"no JSON: {error}") from error
-        return from_plain(found)
+        return from_plain(document)
 
 
 def to_plain(machine: MeasuredMachine) -> dict[str, Any]:
@@ -91,17 +91,17 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def from_plain(found: Any) -> MeasuredMachine:
+def from_plain(document: Any) -> MeasuredMachine:
     """The machine of plain values, each of them checked."""
-    top = _Record(found, "the file")
+    top = _Record(document, "the file")
     if top.integer(MARK) != VERSION:
-        raise InputError(f"{MARK} is {found[MARK]}; this version reads {VERSION}. Run `proteus profile` again")
+        raise InputError(f"{MARK} is {document[MARK]}; this version reads {VERSION}. Run `proteus profile` again")
     overlap = top.record("overlap")
     return MeasuredMachine(
         name=top.text("name"),
         about={key: str(value) for key, value in top.record("about").values.items()},
         device=_device(top.record("device")),
-        num_devices=top.integer("num_devices", least=1),
+        num_devices=top.integer("num_devices", minimum=1),
         is_host=top.boolean("is_host"),
         launch_s=top.number("launch_s"),
         op_s=top.number("op_s"),
@@ -124,16 +124,16 @@ def _device(row: _Record) -> Gpu:
         compute_capability=None if known is None else known.compute_capability,
         chip=chip,
         lenders=lenders,
-        memory_bytes=row.integer("memory_bytes", least=1),
+        memory_bytes=row.integer("memory_bytes", minimum=1),
         memory_Bps=row.number("memory_Bps", above=0.0),
         peak_flops={dtype: peaks.number(dtype, above=0.0) for dtype in peaks.values},
         nvlink_Bps=row.number("nvlink_Bps"),
         nvlink_links=row.integer("nvlink_links"),
         wiring=wiring,
         c2c_Bps=row.number("c2c_Bps"),
-        pcie_gen=row.integer("pcie_gen", least=1, most=6),
+        pcie_gen=row.integer("pcie_gen", minimum=1, maximum=6),
         tdp_w=None if row.values.get("tdp_w") is None else row.number("tdp_w"),
-        num_sms=None if row.values.get("num_sms") is None else row.integer("num_sms", least=1),
+        num_sms=None if row.values.get("num_sms") is None else row.integer("num_sms", minimum=1),
         source=row.text("source"),
     )
 
@@ -146,7 +146,7 @@ def _shares(row: _Record) -> dict[ComputeClass, float]:
 def _collective(row: _Record) -> CollectiveTimes:
     return CollectiveTimes(
         kind=Collective(row.known(row.text("kind"), list(Collective))),
-        num_ranks=row.integer("num_ranks", least=2),
+        num_ranks=row.integer("num_ranks", minimum=2),
         size_bytes=row.numbers("size_bytes"),
         time_s=row.numbers("time_s"),
     )
@@ -170,7 +170,7 @@ class _Record:
 
     def __init__(self, values: Any, where: str) -> None:
         if not isinstance(values, dict):
-            raise InputError(f"{where} is no JSON object; is it a file of `proteus profile`?")
+            raise InputError(f"{where} is not a JSON object; is it a file of `proteus profile`?")
         self.values: Mapping[str, Any] = values
         self.where = where
 
@@ -187,7 +187,7 @@ class _Record:
     def text(self, name: str) -> str:
         value = self._get(name)
         if not isinstance(value, str):
-            raise InputError(f"{self.where}: {name}={value!r} is no text")
+            raise InputError(f"{self.where}: {name}={value!r} is not text")
         return value
 
     def boolean(self, name: str) -> bool:
@@ -202,13 +202,13 @@ class _Record:
     def numbers(self, name: str) -> tuple[float, ...]:
         values = self._get(name)
         if not isinstance(values, list):
-            raise InputError(f"{self.where}: {name} is no list of numbers")
+            raise InputError(f"{self.where}: {name} is not a list of numbers")
         return tuple(_number(value, f"{self.where}: {name}", None) for value in values)
 
-    def integer(self, name: str, *, least: int = 0, most: int = 2**53) -> int:
+    def integer(self, name: str, *, minimum: int = 0, maximum: int = 2**53) -> int:
         value = self._get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise InputError(f"{self.where}: {name}={value!r} is no whole number from {least} to {most}")
+        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+            raise InputError(f"{self.where}: {name}={value!r} is not a whole number from {minimum} to {maximum}")
         return value
 
     def record(self, name: str) -> _Record:
@@ -217,13 +217,13 @@ class _Record:
     def records(self, name: str) -> list[_Record]:
         values = self._get(name)
         if not isinstance(values, list):
-            raise InputError(f"{self.where}: {name} is no list")
+            raise InputError(f"{self.where}: {name} is not a list")
         return [_Record(value, f"{self.where}: {name}[{i}]") for i, value in enumerate(values)]
 
 
 def _number(value: Any, where: str, above: float | None) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise InputError(f"{where}={value!r} is no number of at least 0")
+        raise InputError(f"{where}={value!r} is not a number of at least 0")
     if above is not None and value <= above:
         raise InputError(f"{where}={value!r} is not above {above:g}")
     return value

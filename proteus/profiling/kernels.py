@@ -1,7 +1,7 @@
 """The call that a PyTorch program makes for an op, on tensors of its local sizes.
 
 Inputs come in the order of the op's operands (see ``proteus.model.graph``).
-Products are flattened to what their kernel is: rows, columns, depth.  Ops that
+GEMMs are flattened to what their kernel is: rows, columns, depth.  Ops that
 are not in the table below are left to the cost model.
 """
 
@@ -61,7 +61,7 @@ class Maker:
         return tuple(self.call.sizes[dim] for dim in dims)
 
     def product(self) -> tuple[int, ...]:
-        """batch, m, n, k of the product in the forward."""
+        """batch, m, n, k of the GEMM in the forward."""
         return next(w.shape for w in self.call.forward if w.family in (Family.GEMM, Family.GROUPED_GEMM))
 
     def is_parameter(self, operand: Operand) -> bool:
@@ -167,8 +167,8 @@ def _summed(m: Maker, op: Op) -> Forward:
 
     def forward() -> Tensor:
         total, _ = terms[0]
-        for term, own in terms[1:]:
-            total = total + aligned(term, own, dims)
+        for term, term_dims in terms[1:]:
+            total = total + aligned(term, term_dims, dims)
         return total
 
     return forward

@@ -48,12 +48,12 @@ class Links:
             The backend has no such collective.
         """
         group = self.group(size)
-        found = []
+        times_s = []
         for size_bytes in sizes_bytes:
             call = self.call(kind, group, size, size_bytes)
             dist.barrier()
-            found.append(self.time_s(call) / (2.0 if kind is Collective.SEND else 1.0))
-        return found
+            times_s.append(self.time_s(call) / (2.0 if kind is Collective.SEND else 1.0))
+        return times_s
 
     def time_s(self, call: Callable[[], object]) -> float:
         """Time of a collective on a quiet machine; all processes run it equally often [s]."""
@@ -90,13 +90,13 @@ class Links:
                 return lambda: self._there_and_back(x, group, first)
 
     def _there_and_back(self, x: torch.Tensor, group: dist.ProcessGroup | None, first: int) -> None:
-        other = first + 1 if self.rank == first else first
+        peer = first + 1 if self.rank == first else first
         if self.rank == first:
-            dist.send(x, other, group=group)
-            dist.recv(x, other, group=group)
+            dist.send(x, peer, group=group)
+            dist.recv(x, peer, group=group)
         else:
-            dist.recv(x, other, group=group)
-            dist.send(x, other, group=group)
+            dist.recv(x, peer, group=group)
+            dist.send(x, peer, group=group)
 
     def beside(self, compute: Callable[[], object], compute_s: float) -> tuple[float, float]:
         """Extra time, as a share, of `compute` and of an all_reduce while both run.
@@ -140,24 +140,27 @@ def sizes_of(demand: Demand, num_ranks: int) -> Mapping[tuple[Collective, int], 
 
 def longest(calls: Sequence[OpCall]) -> dict[ComputeClass, OpCall]:
     """Of every class of kernels the forward with the most work."""
-    found: dict[ComputeClass, OpCall] = {}
+    longest_calls: dict[ComputeClass, OpCall] = {}
     for call in calls:
         if call.phase is not Phase.FORWARD:
             continue
         kind = compute_class(call.kernels[-1].family)
         amount = (call.kernels[-1].flop, call.kernels[-1].bytes)
-        if kind not in found or amount > (found[kind].kernels[-1].flop, found[kind].kernels[-1].bytes):
-            found[kind] = call
-    return found
+        if kind not in longest_calls or amount > (
+            longest_calls[kind].kernels[-1].flop,
+            longest_calls[kind].kernels[-1].bytes,
+        ):
+            longest_calls[kind] = call
+    return longest_calls
 
 
 def measure_overlap(demand: Demand, links: Links) -> dict[ComputeClass, tuple[float, float]]:
     """Slow-downs of (compute, communication) by what bounds the kernel."""
-    found = {}
+    shares = {}
     for kind, call in sorted(longest(list(demand.calls.values())).items()):
         made = kernel(call, links.clock.device)
         run = runner(made, call) if made is not None else None
         if run is not None:
             dist.barrier()
-            found[kind] = links.beside(run, links.clock.median_s(run))
-    return found
+            shares[kind] = links.beside(run, links.clock.median_s(run))
+    return shares

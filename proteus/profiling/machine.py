@@ -30,8 +30,8 @@ class MeasuredMachine:
     name
         Of the host's processor or GPU.
     device
-        Sheet of one device: rates of a large product and of a copy where it
-        is no GPU of the catalogue.
+        Sheet of one device: rates of a large GEMM and of a copy where it
+        is not a GPU of the catalogue.
     num_devices
         Processes that measured together.
     works
@@ -62,7 +62,7 @@ class MeasuredMachine:
     _calibration: Calibration = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        found = Calibration(
+        calibration = Calibration(
             measured_s=dict(self.works),
             collectives=self.collectives,
             overlap=self.overlap,
@@ -70,7 +70,7 @@ class MeasuredMachine:
             op_s=0.0 if self.is_host else self.op_s,
             source=f"measured on {self.name}",
         )
-        object.__setattr__(self, "_calibration", found)
+        object.__setattr__(self, "_calibration", calibration)
 
     def __repr__(self) -> str:
         return f"MeasuredMachine({self.name}: {self.num_devices} devices, {len(self.works)} kernels)"
@@ -91,12 +91,12 @@ class MeasuredMachine:
 
     def summary(self) -> dict[str, str | int | float]:
         """The machine in a few numbers, by names with their units."""
-        found: dict[str, str | int | float] = {"machine": self.name, "devices": self.num_devices}
-        found |= {f"{dtype}_flops": rate for dtype, rate in self.device.peak_flops.items()}
-        found |= {"memory_Bps": self.device.memory_Bps, "link_Bps": float(self.cluster().link_capacity_Bps.min())}
-        found |= {f"{times.kind} among {times.num_ranks}, latency_s": times.latency_s for times in self.collectives}
-        found |= {"launch_s": self.launch_s, "op_s": self.op_s, "kernels": len(self.works)}
-        return found | dict(self.about)
+        summary: dict[str, str | int | float] = {"machine": self.name, "devices": self.num_devices}
+        summary |= {f"{dtype}_flops": rate for dtype, rate in self.device.peak_flops.items()}
+        summary |= {"memory_Bps": self.device.memory_Bps, "link_Bps": float(self.cluster().link_capacity_Bps.min())}
+        summary |= {f"{times.kind} among {times.num_ranks}, latency_s": times.latency_s for times in self.collectives}
+        summary |= {"launch_s": self.launch_s, "op_s": self.op_s, "kernels": len(self.works)}
+        return summary | dict(self.about)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the machine as JSON."""

@@ -16,7 +16,7 @@ from proteus.profiling.timing import Clock
 
 #: of the measured optimizer; its time does not depend on them
 LEARNING_RATE, MOMENTUM = 1e-6, 0.9
-#: side of the square product, and elements of the copy, that tell a device's peaks
+#: side of the square GEMM, and elements of the copy, that tell a device's peaks
 PEAK_SIDE, COPY_ELEMENTS = 1024, 2**24
 
 
@@ -35,17 +35,17 @@ def measure_ops(demand: Demand, clock: Clock, before_each: Callable[[], None]) -
     `before_each` lets the processes of one machine start every measurement
     together: they share caches and memory.
     """
-    found: list[Measured | None] = []
+    measured: list[Measured | None] = []
     for call in demand.calls.values():
         before_each()
-        found.append(_call(call, clock))
+        measured.append(_call(call, clock))
     for step in demand.optimizers:
         before_each()
-        found.append(Measured(step.kernels, step.count, _optimizer_s(step, clock)))
+        measured.append(Measured(step.kernels, step.count, _optimizer_s(step, clock)))
     for add in demand.sums:
         before_each()
-        found.append(Measured((add.work,), add.count, _sum_s(add, clock)))
-    return found
+        measured.append(Measured((add.work,), add.count, _sum_s(add, clock)))
+    return measured
 
 
 def _call(call: OpCall, clock: Clock) -> Measured | None:
@@ -123,16 +123,16 @@ def shared_out(measured: Iterable[Measured], model: OpCosts) -> dict[Work, float
 
 
 def peaks(clock: Clock, dtypes: Iterable[str]) -> Mapping[str, float]:
-    """Rates of a large product by dtype [FLOP/s], and under ``memory`` that of a copy [B/s]."""
-    found: dict[str, float] = {}
+    """Rates of a large GEMM by dtype [FLOP/s], and under ``memory`` that of a copy [B/s]."""
+    rates: dict[str, float] = {}
     for name in dtypes:
         dtype = DTYPES[name]
         a = torch.randn(PEAK_SIDE, PEAK_SIDE, device=clock.device).to(dtype)
-        found[name] = 2.0 * PEAK_SIDE**3 / clock.median_s(lambda a=a: a @ a)  # type: ignore[misc]
+        rates[name] = 2.0 * PEAK_SIDE**3 / clock.median_s(lambda a=a: a @ a)  # type: ignore[misc]
     source = torch.ones(COPY_ELEMENTS, device=clock.device)
     target = torch.empty_like(source)
-    found["memory"] = 2.0 * source.nbytes / clock.median_s(lambda: target.copy_(source))
-    return found
+    rates["memory"] = 2.0 * source.nbytes / clock.median_s(lambda: target.copy_(source))
+    return rates
 
 
 def dispatch(clock: Clock) -> tuple[float, float]:

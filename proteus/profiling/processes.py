@@ -70,12 +70,12 @@ def measure_together(demand: Demand, setting: Setting) -> Findings:
         running = spawn(  # type: ignore[no-untyped-call]
             _process, (demand, setting, folder, answers), nprocs=setting.num_ranks, join=False
         )
-        found: Findings | None = None
+        findings: Findings | None = None
         while not running.join(timeout=POLL_S):
             if not answers.empty():
-                found = answers.get()
-    assert found is not None
-    return found
+                findings = answers.get()
+    assert findings is not None
+    return findings
 
 
 def join(rank: int, setting: Setting, folder: str) -> None:
@@ -93,33 +93,33 @@ def join(rank: int, setting: Setting, folder: str) -> None:
 def _process(rank: int, demand: Demand, setting: Setting, folder: str, answers: SimpleQueue[Findings]) -> None:
     join(rank, setting, folder)
     clock = Clock(setting.device(rank), setting.budget_s)
-    found = Findings()
+    findings = Findings()
     ops = measure_ops(demand, clock, dist.barrier)
     means = _mean([item.time_s if item is not None else 0.0 for item in ops], clock)
-    found.ops = [
+    findings.ops = [
         replace(item, time_s=mean) if item is not None else None for item, mean in zip(ops, means, strict=True)
     ]
     if setting.num_ranks > 1:
         links = Links(rank, setting.num_ranks, clock)
         for (kind, size), sizes in sizes_of(demand, setting.num_ranks).items():
-            _add_collective(found, links, kind, size, sizes)
+            _add_collective(findings, links, kind, size, sizes)
         overlap = measure_overlap(demand, links)
         shares = _mean([share for pair in overlap.values() for share in pair], clock)
-        found.overlap = {kind: (shares[2 * i], shares[2 * i + 1]) for i, kind in enumerate(overlap)}
+        findings.overlap = {kind: (shares[2 * i], shares[2 * i + 1]) for i, kind in enumerate(overlap)}
     if rank == 0:
-        answers.put(found)
+        answers.put(findings)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def _add_collective(found: Findings, links: Links, kind: Collective, size: int, sizes: list[float]) -> None:
+def _add_collective(findings: Findings, links: Links, kind: Collective, size: int, sizes: list[float]) -> None:
     try:
         times = links.times(kind, size, sizes)
     except RuntimeError as error:  # the backend says so before anything is sent, in every process alike
-        found.lacking.append(f"{kind} among {size}: {str(error).splitlines()[0]}")
+        findings.lacking.append(f"{kind} among {size}: {str(error).splitlines()[0]}")
         return
     means = tuple(_mean(times, links.clock))
-    found.collectives.append(CollectiveTimes(kind=kind, num_ranks=size, size_bytes=tuple(sizes), time_s=means))
+    findings.collectives.append(CollectiveTimes(kind=kind, num_ranks=size, size_bytes=tuple(sizes), time_s=means))
 
 
 def _mean(values: Sequence[float], clock: Clock) -> list[float]:

@@ -89,7 +89,7 @@ def _cpu(clock: Clock, setting: Setting, dtypes: Sequence[str]) -> Gpu:
     """The sheet of one process's share of the host."""
     rates = peaks(clock, dtypes)
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // setting.num_ranks
-    return _sheet(_processor(), "cpu", memory_bytes, rates, None, "measured: a large product and a copy, on the CPU")
+    return _sheet(_processor(), "cpu", memory_bytes, rates, None, "measured: a large GEMM and a copy, on the CPU")
 
 
 def _gpu(clock: Clock, dtypes: Sequence[str]) -> Gpu:
@@ -98,7 +98,7 @@ def _gpu(clock: Clock, dtypes: Sequence[str]) -> Gpu:
     if known is not None:
         return known
     facts = torch.cuda.get_device_properties(clock.device)
-    source = "measured: a large product and a copy"
+    source = "measured: a large GEMM and a copy"
     return _sheet(
         facts.name,
         f"sm_{facts.major}{facts.minor}",
@@ -136,16 +136,16 @@ def _processor() -> str:
     return named[0] if named else platform.processor() or platform.machine()
 
 
-def _with_findings(machine: MeasuredMachine, found: Findings, kinds: Sequence[str]) -> MeasuredMachine:
-    left = {kind for kind, item in zip(kinds, found.ops) if item is None}
-    lacking = [*found.lacking, *(f"op {kind}: left to the cost model" for kind in sorted(left))]
+def _with_findings(machine: MeasuredMachine, findings: Findings, kinds: Sequence[str]) -> MeasuredMachine:
+    left = {kind for kind, item in zip(kinds, findings.ops) if item is None}
+    lacking = [*findings.lacking, *(f"op {kind}: left to the cost model" for kind in sorted(left))]
     return replace(
         machine,
-        works=shared_out((item for item in found.ops if item is not None), OpCosts(machine.device)),
-        collectives=tuple(found.collectives),
+        works=shared_out((item for item in findings.ops if item is not None), OpCosts(machine.device)),
+        collectives=tuple(findings.collectives),
         overlap=MeasuredOverlap(
-            compute={kind: pair[0] for kind, pair in found.overlap.items()},
-            comm={kind: pair[1] for kind, pair in found.overlap.items()},
+            compute={kind: pair[0] for kind, pair in findings.overlap.items()},
+            comm={kind: pair[1] for kind, pair in findings.overlap.items()},
         ),
         about={**machine.about, **({"not measured": "; ".join(lacking)} if lacking else {})},
     )

@@ -1,19 +1,19 @@
-"""How far off a predicted step time may be, from what its parts turned out to be off by.
+"""The uncertainty of a predicted step time, from the error seen in predictions of its parts.
 
-The step is as long as its critical path, so an error counts with the time
-that it has there.  A curve is off in two ways: all its kernels together, as
-sources of measurements differ, and each kernel by itself, as shapes do.  All
-collectives of a family of links are off together.  Different curves and
-families of links are off independently::
+The step is as long as its critical path, so an error is weighted by its time
+there.  A curve has two kinds of error: one that all its kernels share, because
+sources of measurements differ, and one per kernel, because shapes differ.  All
+collectives of a family of links share one error.  Errors of different curves
+and families of links are independent::
 
     together   = sum over ops on the path of time x shared sigma
     by itself  = sum over ops on the path of (time x own sigma)**2, an op of all layers counting as one
-    sigma**2   = sum over families of (together**2 + by itself) / step**2 + residual of whole steps**2
+    sigma**2   = sum over families of (together**2 + by itself) / step**2 + whole-step error**2
 
-Everything is a standard deviation of a logarithm.  What nothing of this
-explains (a framework that does something else, another machine) is the
-residual of whole steps; it is what published runs ask for.  To first order:
-communication that hides now, and would show if it took longer, counts not.
+Every error is a standard deviation of a logarithm.  The whole-step error is
+what the other parts do not explain in published runs: a framework or a machine
+that differs from what was assumed.  This is a first-order estimate: hidden
+communication is not counted, even where a slower network would expose it.
 
 Source: the numbers are those of :mod:`proteus.costs.residuals`.
 """
@@ -40,19 +40,19 @@ from proteus.result.switches import Switch
 from proteus.result.windows import Windows
 from proteus.units import format_seconds
 
-#: share of measured steps that lie in a band
+#: share of measured steps that a band is expected to hold
 SHARE = 0.8
-#: half of the band by the standard deviation
+#: half the width of the band over the standard deviation
 HALF = NormalDist().inv_cdf(0.5 + SHARE / 2.0)
-#: parts below this are not told to people
-LEAST_TOLD = 0.005
-#: names of the parts that are no curve and no family of links
+#: parts below this are not shown
+MIN_TOLD = 0.005
+#: names of the parts that are neither a curve nor a family of links
 HOST, WHOLE = "host", "whole step"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Where the measured step time lies four times of five.
+    """The range expected to hold 80 % of measured step times.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ class Band:
     sigma
         Standard deviation of the logarithm of the step time.
     parts
-        The same by what it is from: a class of kernels, a family of links,
-        ``host``, ``whole step``.  They add up in quadrature.
+        `sigma` by source: a class of kernels, a family of links, ``host``,
+        ``whole step``.  They add up in quadrature.
     borrowed
         Classes of kernels whose curve is another chip's or dtype's.
     switches
-        What neither plan nor framework decides: the band holds both ways.
+        Switches that neither plan nor framework decides: the band covers both settings.
     """
 
     low_s: float
@@ -87,21 +87,21 @@ class Band:
 
     @property
     def reasons(self) -> str:
-        """The parts that the width is from, for people, the largest first.
+        """The main uncertainties, for people, the largest first.
 
         >>> Band(low_s=1.0, high_s=2.0, sigma=0.1, parts={"whole step": 0.08, "gemm": 0.06, "host": 0.001}).reasons
         'whole step 8%, gemm 6%'
         """
-        return ", ".join(f"{name} {part:.0%}" for name, part in self.parts.items() if part >= LEAST_TOLD)
+        return ", ".join(f"{name} {part:.0%}" for name, part in self.parts.items() if part >= MIN_TOLD)
 
     def __str__(self) -> str:
-        text = f"{self.ends} in {SHARE:.0%} of cases"
+        text = f"{self.ends} ({100 * SHARE:.0f} % range)"
         if self.borrowed:
-            text = f"{text}; no curve of its own: {', '.join(self.borrowed)}"
+            text = f"{text}; curves of another chip or dtype: {', '.join(self.borrowed)}"
         return f"{text}; undecided: {', '.join(switch.name for switch in self.switches)}" if self.switches else text
 
     def holding(self, switches: tuple[Switch, ...], step_s: float) -> Band:
-        """The band where these switches may lie either way; the errors of both add up in quadrature."""
+        """The band that covers both settings of these switches; their errors add up in quadrature."""
         worth = [switch.worth(step_s) for switch in switches]
         up, down = (math.hypot(*(max(sign * one, 0.0) for one in worth)) for sign in (1.0, -1.0))
         low, high = math.log(step_s / self.low_s), math.log(self.high_s / step_s)
@@ -114,7 +114,7 @@ class Band:
 
 
 def step_kind(model: Model) -> StepKind:
-    """What the residual of whole steps depends on."""
+    """What the whole-step error depends on."""
     kinds = {op.kind for block in model.blocks for op in block.ops}
     if OpKind.DISPATCH in kinds:
         return StepKind.EXPERTS
@@ -141,7 +141,7 @@ def step_time_band(graph: ExecutionGraph, timeline: Timeline, windows: Windows) 
 
 
 def path_parts(graph: ExecutionGraph, timeline: Timeline, windows: Windows) -> dict[str, float]:
-    """By class of kernels, family of links and host: what its error puts the critical path off by, as a logarithm."""
+    """Error of the critical path per class of kernels, family of links and host, as a logarithm."""
     tasks = graph.tasks
     chain, begin_s = chain_of_causes(timeline, windows), float(windows.begin_s[windows.longest])
     start_s = np.maximum(timeline.start_s[chain], begin_s)
@@ -166,7 +166,7 @@ def path_parts(graph: ExecutionGraph, timeline: Timeline, windows: Windows) -> d
 
 
 def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, float]:
-    """By class of kernels: what its curve puts the time in segments off by [s]."""
+    """Error of the time in segments per class of kernels, from its curve [s]."""
     tasks = graph.tasks
     segments = np.flatnonzero(in_segment_s)
     if not len(segments):
@@ -184,25 +184,25 @@ def _curves_off_s(graph: ExecutionGraph, in_segment_s: np.ndarray) -> dict[str, 
     gpu = _gpu_of(graph)[segments] if len(kinds) > 1 else np.zeros(len(segments), np.int64)
     rows = [graph.op_rows[op] for op in ops.tolist()]
     label = np.array([of_op.setdefault((row.node, row.span), len(of_op)) for row in rows])
-    found = {}
+    off_s_by_curve = {}
     for number in np.unique(gpu).tolist():
         mine = np.repeat(gpu == number, counts)
         suffix = f" on {graph.cluster.gpu(number).name}" if len(kinds) > 1 else ""
         for kind in ComputeClass:
             together_s = float(off_s[mine, 0, kind].sum())
             alone_s = np.bincount(label[mine], off_s[mine, 1, kind])
-            found[kind.name.lower() + suffix] = math.hypot(together_s, float(np.linalg.norm(alone_s)))
-    return found
+            off_s_by_curve[kind.name.lower() + suffix] = math.hypot(together_s, float(np.linalg.norm(alone_s)))
+    return off_s_by_curve
 
 
 def _gpu_of(graph: ExecutionGraph) -> np.ndarray:
     """int64[segments]: the first device with the kind of GPU that runs a segment."""
     first: dict[Gpu, int] = {}
-    found = np.zeros(len(graph.segment_is_held), np.int64)
+    device_of_segment = np.zeros(len(graph.segment_is_held), np.int64)
     for rank in graph.classes:
         stop = rank.segment_base + len(graph.plans[rank.plan].segments)
-        found[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device), rank.device)
-    return found
+        device_of_segment[rank.segment_base : stop] = first.setdefault(graph.cluster.gpu(rank.device), rank.device)
+    return device_of_segment
 
 
 def _communications(graph: ExecutionGraph) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:

@@ -73,10 +73,10 @@ class Explanation:
         lines, until = [], 0.0
         seconds = {r.label: r.seconds for r in self.steps}
         for label, time, share, note in rows:
-            own = seconds.get(label, self.step_time_s)
+            row_s = seconds.get(label, self.step_time_s)
             begin = 0 if label not in seconds else round(_BAR * until / self.step_time_s)
-            length = max(round(_BAR * (until + own) / self.step_time_s) - begin, 1) if label in seconds else _BAR
-            until += own
+            length = max(round(_BAR * (until + row_s) / self.step_time_s) - begin, 1) if label in seconds else _BAR
+            until += row_s
             bar = (" " * max(begin, 0) + "█" * length)[:_BAR]
             lines.append(
                 f"{label:<{width[0]}}  {time:>{width[1]}}  {share:>{width[2]}}  {bar:<{_BAR}}  {note}".rstrip()
@@ -98,11 +98,12 @@ class Explanation:
         until, body = 0.0, []
         seconds = {r.label: r.seconds for r in self.steps}
         for label, time, share, note in self.table():
-            own = seconds.get(label, self.step_time_s)
+            row_s = seconds.get(label, self.step_time_s)
             begin = 100.0 * until / self.step_time_s if label in seconds else 0.0
-            until += own
+            until += row_s
             bar = (
-                f'<div style="margin-left:{max(begin, 0.0):.2f}%;width:{max(100.0 * own / self.step_time_s, 0.2):.2f}%;'
+                f'<div style="margin-left:{max(begin, 0.0):.2f}%;'
+                f"width:{max(100.0 * row_s / self.step_time_s, 0.2):.2f}%;"
                 'height:0.8em;background:#0072b2"></div>'
             )
             body.append(
@@ -144,5 +145,5 @@ def exposed_by_node(result: Result) -> tuple[tuple[str, float], ...]:
     for lane, low, high in zip(spans.lanes, spans.lane_ptr, spans.lane_ptr[1:], strict=False):
         of_lane = np.bincount(spans.node[low:high], result.exposed_s[low:high], len(path))
         per_node += of_lane * lane.multiplicity / total
-    found = [(path[node] or "model", float(per_node[node])) for node in np.flatnonzero(per_node > 0).tolist()]
-    return tuple(sorted(found, key=lambda item: (-item[1], item[0])))
+    rows = [(path[node] or "model", float(per_node[node])) for node in np.flatnonzero(per_node > 0).tolist()]
+    return tuple(sorted(rows, key=lambda item: (-item[1], item[0])))

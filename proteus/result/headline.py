@@ -55,8 +55,8 @@ def degrees_text(plan: DecidedPlan) -> str:
 
 def framework_text(plan: DecidedPlan) -> str:
     """The framework as the user named it, or the default."""
-    said = plan.value("framework")
-    return said if isinstance(said, str) else str(said.text)
+    framework = plan.value("framework")
+    return framework if isinstance(framework, str) else str(framework.text)
 
 
 def recompute_text(plan: DecidedPlan) -> str:
@@ -72,7 +72,7 @@ def idle_warning(result: Result) -> str:
     if not idle:
         return ""
     there = result.cluster.num_devices
-    return f"{idle} of {there} devices are idle; dp='fill' (--dp fill) uses as many as the other degrees leave"
+    return f"{idle} of {there} devices are idle; dp='fill' (--dp fill) uses all that the other degrees leave"
 
 
 def assumptions(result: Result) -> list[str]:
@@ -83,10 +83,10 @@ def assumptions(result: Result) -> list[str]:
     if framework.who != "you":
         lines.append(f"framework {framework_text(plan)}: none was named")
     for who, whose in (("framework", f"default of {result.tree.training.framework.name}"), ("proteus", "default")):
-        said = [f"{name} {plan.value(name)}" for name in _ASSUMED if plan[name].who == who]
-        said = [text for text in said if plan.value("cp") > 1 or not text.startswith("context")]
-        if said:
-            lines.append(f"{', '.join(said)}: {whose}")
+        settings = [f"{name} {plan.value(name)}" for name in _ASSUMED if plan[name].who == who]
+        settings = [text for text in settings if plan.value("cp") > 1 or not text.startswith("context")]
+        if settings:
+            lines.append(f"{', '.join(settings)}: {whose}")
     return [
         *lines,
         *result.tree.notes,

@@ -1,6 +1,6 @@
 """The numba kernels that read results: arrays in, arrays out.
 
-Millions of spans are laid out, and the time of every device is told apart, in
+Millions of spans are laid out, and the time of every device is distinguished, in
 one pass over each.
 """
 
@@ -112,10 +112,10 @@ def in_order(values: np.ndarray) -> bool:
 @jit
 def unsorted_lanes(start_s: np.ndarray, lane_ptr: np.ndarray) -> np.ndarray:
     """The lanes whose spans do not lie in order of time."""
-    found = np.zeros(len(lane_ptr) - 1, np.bool_)
-    for lane in range(len(found)):
-        found[lane] = not in_order(start_s[lane_ptr[lane] : lane_ptr[lane + 1]])
-    return np.flatnonzero(found)
+    is_unsorted = np.zeros(len(lane_ptr) - 1, np.bool_)
+    for lane in range(len(is_unsorted)):
+        is_unsorted[lane] = not in_order(start_s[lane_ptr[lane] : lane_ptr[lane + 1]])
+    return np.flatnonzero(is_unsorted)
 
 
 @jit
@@ -172,7 +172,7 @@ def sweep(
     num_ranks: int,
     exposed_s: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float, float, float, np.ndarray, np.ndarray]:
-    """The step of one device: what runs, told apart by the rank of its kind.
+    """The step of one device: what runs, distinguished by the rank of its kind.
 
     `lanes` are the rows of the device, from and to, in pairs.  Rank 0 is compute, 1 to `num_ranks` - 2
     communication in the order in which exposed time is counted, and the last one the host.  Gives by rank the
@@ -222,8 +222,8 @@ def chain(cause: np.ndarray, task: int) -> np.ndarray:
     while at >= 0:
         length += 1
         at = cause[at]
-    found = np.empty(length, np.int64)
+    tasks = np.empty(length, np.int64)
     for i in range(length):
-        found[length - 1 - i] = task
+        tasks[length - 1 - i] = task
         task = cause[task]
-    return found
+    return tasks

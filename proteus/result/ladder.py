@@ -58,37 +58,41 @@ def ladder(result: Result) -> list[Rung]:
     rungs = [
         Rung(label="ideal compute", seconds=ideal_s, note="model FLOP at the peak rate of the devices"),
         Rung(
-            label="beyond the model",
+            label="extra or skipped FLOP",
             seconds=done_s - ideal_s,
-            note="FLOP repeated on several ranks, less what causal attention skips",
+            note="FLOP repeated on several ranks, minus FLOP that causal attention skips",
         ),
         Rung(
             label="kernels below peak",
             seconds=parts["products"] - done_s,
-            note="products and attention: shapes, waves, clock",
+            note="GEMMs and attention: shapes, waves, clock",
         ),
         Rung(label="memory-bound ops", seconds=parts["memory"], note="norms, activations, embeddings, loss"),
-        Rung(label="recomputation", seconds=parts["recompute"], note="activations computed again in the backward"),
-        Rung(label="optimizer", seconds=parts["optimizer"], note="the update"),
-        Rung(label="slow devices", seconds=parts["slow"], note="compute on devices that are slower than healthy ones"),
-        Rung(label="overlap slow-down", seconds=parts["overlap"], note="compute while communication runs beside it"),
+        Rung(label="recomputation", seconds=parts["recompute"], note="activations computed again in the backward pass"),
+        Rung(label="optimizer", seconds=parts["optimizer"], note="the parameter update"),
+        Rung(label="slow devices", seconds=parts["slow"], note="extra compute time on devices with a fault"),
+        Rung(
+            label="overlap slow-down",
+            seconds=parts["overlap"],
+            note="compute is slower while communication overlaps it",
+        ),
         *(
             Rung(
                 label=f"exposed {kind}",
                 seconds=mean([d.exposed_s.get(kind, 0.0) for d in times]),
-                note=f"{kind} communication that nothing hides",
+                note=f"{kind} communication that no compute hides",
             )
             for kind in exposed
         ),
         Rung(
             label="host",
             seconds=mean([d.host_s for d in times]),
-            note="waiting for launches, for the host in transfers, or for its update",
+            note="waiting for kernel launches, for the host in transfers, or for its update",
         ),
         Rung(
             label="waiting for ranks",
             seconds=mean([d.waiting_s for d in times]),
-            note="collectives whose last rank comes later: stragglers, uneven shards",
+            note="collectives wait for their last rank: stragglers, uneven shards",
         ),
         Rung(
             label="uneven stages", seconds=mean(bubble) - min(bubble), note="stages with less work wait for the busiest"
@@ -103,7 +107,7 @@ def ladder(result: Result) -> list[Rung]:
 
 
 def _compute_parts(result: Result) -> dict[str, float]:
-    """Mean compute time by what it is for [s], at full speed; `flop` is the mean executed FLOP per device."""
+    """Mean compute time per purpose [s], at full speed; `flop` is the mean executed FLOP per device."""
     graph, line = result.graph, result.timeline
     tasks = graph.tasks
     span = np.array([row.span for row in graph.op_rows])
@@ -116,7 +120,7 @@ def _compute_parts(result: Result) -> dict[str, float]:
         "recompute": span == SpanKind.RECOMPUTE,
         "optimizer": span == SpanKind.OPTIMIZER,
     }
-    found = dict.fromkeys([*masks, "slow", "overlap", "flop"], 0.0)
+    parts = dict.fromkeys([*masks, "slow", "overlap", "flop"], 0.0)
     total = sum(rank.multiplicity for rank in graph.classes)
     for rank in graph.classes:
         plan = graph.plans[rank.plan]
@@ -128,14 +132,14 @@ def _compute_parts(result: Result) -> dict[str, float]:
         device_s = work_s[~is_wait].sum()
         share = rank.multiplicity / total
         for name, mask in masks.items():
-            found[name] += share * float(work_s[mask].sum()) / slow
-        found["slow"] += share * float(device_s) * (1.0 - 1.0 / slow)
-        found["overlap"] += share * float((line.end_s[mine] - line.start_s[mine]).sum() - work_s.sum())
-        found["flop"] += share * float((per_op * graph.op_flop)[masks["products"]].sum())
-    if abs(found["overlap"]) < 1e-9 * result.step_time_s:  # differences of sums leave dust
-        found["products"] += found["overlap"]
-        found["overlap"] = 0.0
-    return found
+            parts[name] += share * float(work_s[mask].sum()) / slow
+        parts["slow"] += share * float(device_s) * (1.0 - 1.0 / slow)
+        parts["overlap"] += share * float((line.end_s[mine] - line.start_s[mine]).sum() - work_s.sum())
+        parts["flop"] += share * float((per_op * graph.op_flop)[masks["products"]].sum())
+    if abs(parts["overlap"]) < 1e-9 * result.step_time_s:  # differences of sums leave dust
+        parts["products"] += parts["overlap"]
+        parts["overlap"] = 0.0
+    return parts
 
 
 def to_the_bit(rungs: Sequence[Rung], total_s: float) -> tuple[Rung, ...]:

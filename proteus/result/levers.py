@@ -1,7 +1,7 @@
 """What would a better machine buy?  The same tasks, played again with one resource improved.
 
 The strategy and the algorithms stay; only capacities, speeds or launches
-change.  So a lever says how much of the step hangs on a resource, not what a
+change.  So a lever says how much a resource limits the step, not what a
 newer machine would choose to do.
 """
 
@@ -37,27 +37,31 @@ def levers(graph: ExecutionGraph, step_time_s: float, progress: Progress | None 
     """The step on better machines, the most useful first."""
     tasks = graph.tasks
     improved = [
-        ("compute twice as fast", faster_compute(graph), "every kernel takes half as long"),
-        ("no launch overhead", without_launches(graph), "the host is never waited for"),
-        ("no latency of communication", without_latency(tasks), "collectives only move bytes"),
-        ("no slow-down by overlap", without_overlap(tasks), "compute and communication leave each other alone"),
+        ("compute twice as fast", faster_compute(graph), "every kernel takes half the time"),
+        ("no launch overhead", without_launches(graph), "the device never waits for the host"),
+        ("no communication latency", without_latency(tasks), "only the bytes of collectives take time"),
+        ("no overlap slow-down", without_overlap(tasks), "compute and communication do not slow each other down"),
     ]
     if any(row.span == SpanKind.RECOMPUTE for row in graph.op_rows):
         improved.append(
-            ("memory for all activations", without_recompute(graph), "nothing is computed again in the backward")
+            ("memory for all activations", without_recompute(graph), "no recomputation in the backward pass")
         )
     kinds = graph.cluster.link_kind[graph.folding.link_first]
     for kind in LinkKind:
         if (kinds == kind).any():
             name = kind.name.lower().replace("_", " ")
             improved.append(
-                (f"{name} links twice as fast", faster_links(tasks, kinds == kind), "capacity and what fills it")
+                (
+                    f"{name} links twice as fast",
+                    faster_links(tasks, kinds == kind),
+                    "twice the capacity, and flows that can use it",
+                )
             )
-    found = []
+    helpful = []
     for label, better, note in improved:
         took_s = windows(graph, play(better, record=False, progress=progress)).step_time_s
-        found.append(Lever(label=label, step_time_s=took_s, gain_s=step_time_s - took_s, note=note))
-    return tuple(sorted(found, key=lambda lever: (-lever.gain_s, lever.label)))
+        helpful.append(Lever(label=label, step_time_s=took_s, gain_s=step_time_s - took_s, note=note))
+    return tuple(sorted(helpful, key=lambda lever: (-lever.gain_s, lever.label)))
 
 
 def faster_compute(graph: ExecutionGraph, factor: float = FACTOR) -> TaskGraph:

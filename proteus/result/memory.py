@@ -98,7 +98,7 @@ Shares = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 def memory_over_time(graph: ExecutionGraph, timeline: Timeline) -> dict[int, MemorySteps]:
-    """The memory of every device that was played."""
+    """The memory of every simulated device."""
     shares = [_shares(graph, plan) for plan in graph.plans]
     return {rank.device: memory_steps(graph, timeline, n, shares[rank.plan]) for n, rank in enumerate(graph.classes)}
 
@@ -137,7 +137,7 @@ def memory_steps(graph: ExecutionGraph, timeline: Timeline, number: int, shares:
 
 
 def workspace_bytes(gpu: Gpu, *, has_engine: bool) -> float:
-    """Scratch buffers of the libraries of products; torch allocates them, so they count as tensors.
+    """Scratch buffers of the libraries of GEMMs; torch allocates them, so they count as tensors.
 
     >>> from proteus.hardware import load
     >>> workspace_bytes(load("h100"), has_engine=True) / MiB
@@ -166,12 +166,12 @@ def memory_by_node(graph: ExecutionGraph, timeline: Timeline, number: int) -> tu
         mine = (plan.chunk[rows] == chunk) & (plan.link[rows] == number_of_link) & (times <= peak_s)
         live[id(link)] = float(deltas[mine].sum())
     state = dict(held.by_link)
-    found: dict[int, tuple[str, float, float]] = {}
+    memory_of_node: dict[int, tuple[str, float, float]] = {}
     for _, _, link in chunk_link:
         node = graph.node_of[(link.run.path, "")]
-        _, s, a = found.get(node, ("", 0.0, 0.0))
-        found[node] = (link.run.path, s + state.get(id(link), 0.0), a + live[id(link)])
-    nodes = [NodeMemory(node=n, path=p, state_bytes=s, activation_bytes=a) for n, (p, s, a) in found.items()]
+        _, s, a = memory_of_node.get(node, ("", 0.0, 0.0))
+        memory_of_node[node] = (link.run.path, s + state.get(id(link), 0.0), a + live[id(link)])
+    nodes = [NodeMemory(node=n, path=p, state_bytes=s, activation_bytes=a) for n, (p, s, a) in memory_of_node.items()]
     return tuple(sorted(nodes, key=lambda node: -node.total_bytes))
 
 

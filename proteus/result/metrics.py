@@ -1,4 +1,4 @@
-"""Busy, exposed, waiting, bubble: a device's step in the words of HolisticTraceAnalysis.
+"""Busy, exposed, waiting, bubble: a device's step in terms of HolisticTraceAnalysis.
 
 ::
 
@@ -100,7 +100,7 @@ class DeviceUse:
 
 
 def lanes_of_devices(spans: Spans) -> dict[int, np.ndarray]:
-    """int64[lanes, 2]: the rows, from and to, of the lanes of each device that was played."""
+    """int64[lanes, 2]: the rows, from and to, of the lanes of each simulated device."""
     lanes: dict[int, list[int]] = {}
     for number, lane in enumerate(spans.lanes):
         lanes.setdefault(lane.device, []).append(number)
@@ -121,12 +121,12 @@ def device_uses(spans: Spans) -> tuple[np.ndarray, dict[int, DeviceUse]]:
     rank_of[list(EXPOSED)] = np.arange(1, 1 + len(EXPOSED))
     rank_of[SpanKind.HOST] = 1 + len(EXPOSED)
     exposed = np.zeros(len(spans))
-    found = {}
+    use_of_device = {}
     for device, lanes in lanes_of_devices(spans).items():
         by_rank, by_kind, busy_s, comm_s, working_s, on_s, off_s = sweep(
             lanes, spans.start_s, spans.duration_s, spans.kind, rank_of, 2 + len(EXPOSED), exposed
         )
-        found[device] = DeviceUse(
+        use_of_device[device] = DeviceUse(
             busy_s=busy_s,
             comm_s=comm_s,
             working_s=working_s,
@@ -135,13 +135,13 @@ def device_uses(spans: Spans) -> tuple[np.ndarray, dict[int, DeviceUse]]:
             on_s=on_s,
             off_s=off_s,
         )
-    return exposed, found
+    return exposed, use_of_device
 
 
 def device_times(
     graph: ExecutionGraph, timeline: Timeline, windows: Windows, uses: Mapping[int, DeviceUse]
 ) -> tuple[DeviceTimes, ...]:
-    """Times of every device that was played, in the order of `uses`."""
+    """Times of every simulated device, in the order of `uses`."""
     number = {rank.device: n for n, rank in enumerate(graph.classes)}
     starts = _Starts(graph, timeline)
     return tuple(_device(graph, windows, number[device], use, starts) for device, use in uses.items())

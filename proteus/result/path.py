@@ -52,11 +52,11 @@ class CriticalPath:
 
     def seconds_by_kind(self) -> dict[str, float]:
         """Time on the path of every kind [s], the longest first; together they are the step."""
-        found = {
+        seconds = {
             SpanKind(k).name.lower(): float((self.end_s - self.start_s)[self.kind == k].sum())
             for k in np.unique(self.kind).tolist()
         }
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return dict(sorted(seconds.items(), key=lambda item: -item[1]))
 
 
 def chain_of_causes(timeline: Timeline, windows: Windows) -> np.ndarray:
@@ -68,9 +68,9 @@ def chain_of_causes(timeline: Timeline, windows: Windows) -> np.ndarray:
         return np.empty(0, np.int64)
     from proteus.result.kernels import chain  # numba takes long to import
 
-    found = chain(timeline.cause, int(windows.last[windows.longest]))
+    tasks = chain(timeline.cause, int(windows.last[windows.longest]))
     begin_s = windows.begin_s[windows.longest]
-    return found[timeline.end_s[found] > begin_s] if begin_s > 0.0 else found
+    return tasks[timeline.end_s[tasks] > begin_s] if begin_s > 0.0 else tasks
 
 
 def critical_path(graph: ExecutionGraph, timeline: Timeline, windows: Windows, spans: Spans) -> CriticalPath:
@@ -122,13 +122,13 @@ def _devices(chain: np.ndarray, key: np.ndarray) -> np.ndarray:
     """The device by which the path passes each task: its only one, or that of the task before, if it is one of them."""
     first = np.searchsorted(key, _key(chain, np.zeros(len(chain), np.int64)))
     stop = np.searchsorted(key, _key(chain + 1, np.zeros(len(chain), np.int64)))
-    own, last = key[first] % _DEVICES, key[stop - 1] % _DEVICES
-    is_sure = own == last
+    first_device, last = key[first] % _DEVICES, key[stop - 1] % _DEVICES
+    is_sure = first_device == last
     is_sure[:1] = True
-    before = own[np.maximum.accumulate(np.where(is_sure, np.arange(len(chain)), 0))]
+    before = first_device[np.maximum.accumulate(np.where(is_sure, np.arange(len(chain)), 0))]
     at = np.minimum(np.searchsorted(key, _key(chain, before)), len(key) - 1)
-    found: np.ndarray = np.where(key[at] == _key(chain, before), before, own)
-    return found
+    devices: np.ndarray = np.where(key[at] == _key(chain, before), before, first_device)
+    return devices
 
 
 def _with_launch(path: CriticalPath, begin_s: float) -> CriticalPath:

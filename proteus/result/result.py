@@ -100,7 +100,7 @@ class Result:
 
     @cached_property
     def step_time_band(self) -> Band:
-        """Where the measured step time would lie in four cases of five, and what is unsure of it.
+        """The range expected to hold 80 % of measured step times, and the main uncertainties.
 
         Where nobody named the framework, switches that matter are simulated
         both ways, which takes a few more simulations; see :attr:`kernel_band`.
@@ -124,7 +124,7 @@ class Result:
 
     @property
     def model_flop(self) -> float:
-        """FLOP of one step by the usual convention: thrice the forward matmuls, full attention, no recomputation.
+        """FLOP of one step by the usual convention: 3 × forward FLOPs, full attention, no recomputation.
 
         Gradients by weights that are not trained do not count.
         """
@@ -158,12 +158,12 @@ class Result:
 
     @cached_property
     def spans(self) -> Spans:
-        """Spans of the devices that were played, sorted by (lane, start)."""
+        """Spans of the simulated devices, sorted by (lane, start)."""
         return spans_of(self.graph, self.timeline)
 
     @cached_property
     def devices(self) -> tuple[DeviceTimes, ...]:
-        """Busy, exposed, waiting and bubble of every device that was played."""
+        """Busy, exposed, waiting and bubble of every simulated device."""
         return device_times(self.graph, self.timeline, self.windows, self._uses[1])
 
     @property
@@ -201,11 +201,11 @@ class Result:
         folding = self.graph.folding
         used = usage.link_utilisation(self.graph.tasks, self.timeline)
         used *= self.timeline.makespan_s / self.step_time_s if self.step_time_s else 1.0
-        found = np.zeros(self.cluster.num_links)
-        found[folding.links] = used[folding.link_class]
-        return found
+        utilisation = np.zeros(self.cluster.num_links)
+        utilisation[folding.links] = used[folding.link_class]
+        return utilisation
 
-    @takes(InputError, link=Whole(least=0))
+    @takes(InputError, link=Whole(minimum=0))
     def link_use(self, link: int) -> Steps:
         """Part of its capacity that one link of the cluster carries over time.
 
@@ -234,7 +234,7 @@ class Result:
 
     @cached_property
     def memory_over_time(self) -> dict[int, MemorySteps]:
-        """Live bytes of every device that was played."""
+        """Live bytes of every simulated device."""
         return memory_over_time(self.graph, self.timeline)
 
     @property
@@ -261,13 +261,15 @@ class Result:
         """Whether every device has the memory, the runtime's own reserve included."""
         return self.missing_bytes <= 0.0
 
-    @takes(InputError, device=Maybe(Whole(least=0)))
+    @takes(InputError, device=Maybe(Whole(minimum=0)))
     def memory_by_node(self, device: int | None = None) -> tuple[NodeMemory, ...]:
         """What the blocks of the tree hold of a device (default: the fullest) at its peak, the largest first."""
         device = self.peak_device if device is None else device
         played = {rank.device: number for number, rank in enumerate(self.graph.classes)}
         if device not in played:
-            raise InputError(f"device={device} was not played; it is like one of {', '.join(map(str, sorted(played)))}")
+            raise InputError(
+                f"device={device} was not simulated; it is equivalent to one of {', '.join(map(str, sorted(played)))}"
+            )
         number = played[device]
         return memory_by_node(self.graph, self.timeline, number)
 
@@ -286,7 +288,7 @@ class Result:
 
     @property
     def plan(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is: yours, the framework's or Proteus's.
+        """Every field of the plan with its value and who set it: you, the framework or Proteus.
 
         The attention kernel is the one that runs on the cluster's GPUs.
         """
@@ -363,7 +365,7 @@ class Result:
     def compare(self, other: Result) -> Comparison:
         """What changes from this result to `other`."""
         if not isinstance(other, Result):
-            raise InputError(f"compare: {other!r} is no result to compare with")
+            raise InputError(f"compare: {other!r} is not a result to compare with")
         from proteus.result.compare import compare
 
         return compare(self, other)

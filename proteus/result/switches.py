@@ -1,8 +1,8 @@
-"""Switches that nobody decided: both ways are simulated, and the band holds them all.
+"""Switches that nobody decided: both settings are simulated, and the band covers both.
 
-Where the user names no framework, its kernels and runtime are a guess.  A
-framework that is named decides all of them by its documented defaults, and a
-word of the plan decides its own.
+If the user names no framework, its kernels and runtime are a guess.  A named
+framework decides all switches by its documented defaults; a field of the plan
+decides its own switch.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from proteus.strategy.tree import StrategyTree
 if TYPE_CHECKING:
     from proteus.result.result import Result
 
-#: a switch that is worth less of the step is not told, and does not widen the band
-LEAST_WORTH = 0.05
-#: elementwise ops as operators of their own, as eager frameworks run them
+#: a switch that changes the step by less is not reported and does not widen the band
+MIN_WORTH = 0.05
+#: unfused elementwise ops, as eager frameworks run them
 _UNFUSED: dict[str, Any] = {
     "norm": "native", "fused_rope": False, "fused_bias_activation": False, "fused_dropout_add": False,
     "fused_cross_entropy": False, "fused_permute": False,
@@ -31,16 +31,16 @@ _UNFUSED: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """A switch and what its other way would make of the step.
+    """A switch and the step time with its other setting.
 
     Parameters
     ----------
     name
-        What is open, for people.
+        Name of the switch, for people.
     other
-        The way that was not taken.
+        The setting that was not used.
     step_time_s
-        Of the step that way [s].
+        Step time with that setting [s].
     """
 
     name: str
@@ -48,12 +48,12 @@ class Switch:
     step_time_s: float
 
     def worth(self, step_time_s: float) -> float:
-        """The logarithm of the step time that way over `step_time_s`."""
+        """Logarithm of the step time with the other setting over `step_time_s`."""
         return math.log(self.step_time_s / step_time_s)
 
 
 def open_switches(result: Result) -> tuple[Switch, ...]:
-    """The switches that neither plan nor framework decides and that are worth telling, the dearest first.
+    """The switches that neither plan nor framework decides and that matter, the largest effect first.
 
     >>> import proteus as pt
     >>> tree = pt.StrategyTree(pt.models.load("gpt2")).parallelize(dp=8, global_batch=64)
@@ -68,17 +68,17 @@ def open_switches(result: Result) -> tuple[Switch, ...]:
     from proteus.compiler.compile import compile_tree  # these load numba, which takes a while
     from proteus.htae.engine import play
 
-    found = []
+    switches = []
     for name, other, tree in _alternatives(result):
         try:
             graph = compile_tree(tree, result.cluster, calibration=result.graph.calibration)
         except ProteusError:
-            continue  # the other way does not exist here
+            continue  # the other setting is impossible here
         step_s = windows(graph, play(graph.tasks)).step_time_s
         switch = Switch(name=name, other=other, step_time_s=step_s)
-        if abs(switch.worth(result.step_time_s)) >= LEAST_WORTH:
-            found.append(switch)
-    return tuple(sorted(found, key=lambda switch: -abs(switch.worth(result.step_time_s))))
+        if abs(switch.worth(result.step_time_s)) >= MIN_WORTH:
+            switches.append(switch)
+    return tuple(sorted(switches, key=lambda switch: -abs(switch.worth(result.step_time_s))))
 
 
 def _alternatives(result: Result) -> Iterator[tuple[str, str, StrategyTree]]:
@@ -90,20 +90,22 @@ def _alternatives(result: Result) -> Iterator[tuple[str, str, StrategyTree]]:
         return plan[name].who != "you"
 
     if is_open("attention") and OpKind.ATTENTION in kinds:
-        other = "cudnn" if framework.attention == "flash2" else "flash2"
-        yield "attention kernel", other, tree.in_framework(framework.but(attention=other))
+        alternative = "cudnn" if framework.attention == "flash2" else "flash2"
+        yield "attention kernel", alternative, tree.in_framework(framework.but(attention=alternative))
     yield "fusions", "elementwise ops are not fused", tree.in_framework(framework.but(**_UNFUSED))
     if is_open("cuda_graphs"):
         graphed = framework.but(launch_s=0.0, op_s=0.0, expert_s=0.0)
         yield "CUDA graphs", "the step is captured", tree.in_framework(graphed)
     if is_open("overlap_gradients") and max(plan.value("dp"), plan.value("cp")) > 1:
         flipped = not tree.training.overlap_gradients
-        what = "gradients are reduced beside the backward" if flipped else "gradients are reduced after the backward"
-        yield "overlap of gradients", what, tree.change(overlap_gradients=flipped)
+        description = (
+            "gradients are reduced beside the backward" if flipped else "gradients are reduced after the backward"
+        )
+        yield "overlap of gradients", description, tree.change(overlap_gradients=flipped)
     if is_open("overlap_tensor") and plan.value("tp") > 1 and plan.value("sequence_parallel"):
         flipped_to = "none" if framework.overlaps_tensor != "none" else "all"
         yield "tensor overlap", flipped_to, tree.in_framework(framework.but(overlaps_tensor=flipped_to))
     if OpKind.DISPATCH in kinds and plan.value("ep") > 1:
         merges = not framework.merges_tokens
-        what = "tokens travel once per device" if merges else "tokens travel once per expert"
-        yield "expert dispatch", what, tree.in_framework(framework.but(merges_tokens=merges))
+        description = "tokens travel once per device" if merges else "tokens travel once per expert"
+        yield "expert dispatch", description, tree.in_framework(framework.but(merges_tokens=merges))

@@ -33,7 +33,7 @@ PIPELINE = LANE_STREAMS.index("pipeline")
 
 
 def spans_of(graph: ExecutionGraph, timeline: Timeline) -> Spans:
-    """All spans of the devices that were played, sorted by (lane, start).
+    """All spans of the simulated devices, sorted by (lane, start).
 
     Ops of a segment are spans of their own; ops that take no time are left out.
     """
@@ -121,11 +121,11 @@ def _source(graph: ExecutionGraph, timeline: Timeline, names: dict[str, int]) ->
 
 
 def _sends(graph: ExecutionGraph, names: dict[str, int]) -> list[tuple[int, np.ndarray, int, int]]:
-    found = []
+    sends = []
     for transfer in graph.transfers:
-        what = "activations" if transfer.kind == 0 else "gradients"
+        payload = "activations" if transfer.kind == 0 else "gradients"
         for end, verb in ((transfer.source, "send"), (transfer.target, "receive")):
             chunk = graph.chunks[transfer.chunk]
             node = graph.node_of[(chunk.links[-1].run.path, "")]
-            found.append((end, transfer.tasks, node, names.setdefault(f"{verb} {what}", len(names))))
-    return found
+            sends.append((end, transfer.tasks, node, names.setdefault(f"{verb} {payload}", len(names))))
+    return sends

@@ -33,7 +33,7 @@ _CHUNK = 20_000
 
 
 def write_chrome_trace(result: Result, path: str | Path) -> None:
-    """Write a trace of the devices that were played.
+    """Write a trace of the simulated devices.
 
     Parameters
     ----------

@@ -82,9 +82,9 @@ class Verdict:
                 f"{format_bytes(self.missing_bytes)} missing"
             ]
         lines.append(
-            "at its peak: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in self.owners if size > 0)
+            "at the peak: " + ", ".join(f"{name} {format_bytes(size)}" for name, size in self.owners if size > 0)
         )
-        lines.append("most of it: " + ", ".join(f"{n.path} {format_bytes(n.total_bytes)}" for n in self.nodes[:_NAMED]))
+        lines.append("largest: " + ", ".join(f"{n.path} {format_bytes(n.total_bytes)}" for n in self.nodes[:_NAMED]))
         for r in self.remedies:
             end = "fits" if not r.missing_bytes else f"{format_bytes(r.missing_bytes)} missing"
             lines.append(f"{r.label}: {format_bytes(r.peak_bytes)}, {end}, step {format_seconds(r.step_time_s)}")
@@ -114,7 +114,7 @@ def remedies(result: Result) -> list[Remedy]:
     """Edits that need less memory than the result, those that fit first and then the fastest."""
     from proteus.result.result import Result, Timings
 
-    found = []
+    possible = []
     for label, tree in edits(result.tree):
         try:
             graph = compile_tree(tree, result.cluster, calibration=result.graph.calibration)
@@ -123,7 +123,7 @@ def remedies(result: Result) -> list[Remedy]:
         timings = Timings(compile_s=0.0, simulate_s=0.0, tasks=graph.num_tasks, tasks_run=graph.tasks.num_tasks)
         other = Result(graph, play(graph.tasks), timings)
         if other.missing_bytes < result.missing_bytes:
-            found.append(
+            possible.append(
                 Remedy(
                     label=label,
                     tree=tree,
@@ -132,15 +132,17 @@ def remedies(result: Result) -> list[Remedy]:
                     step_time_s=other.step_time_s,
                 )
             )
-    return sorted(found, key=lambda r: (r.missing_bytes > 0, r.step_time_s if not r.missing_bytes else r.missing_bytes))
+    return sorted(
+        possible, key=lambda r: (r.missing_bytes > 0, r.step_time_s if not r.missing_bytes else r.missing_bytes)
+    )
 
 
 def edits(tree: StrategyTree) -> Iterator[tuple[str, StrategyTree]]:
     """Edits that trade time for memory: (what, tree)."""
     root = dict(tree.configs).get("")
     cut = {role for role, kept in ((root.memory or {}) if root else {}).items() if kept.axes}
-    said = [config.recompute for _, config in tree.configs if config.recompute]
-    recompute = max(said, key=RECOMPUTES.index, default="none")
+    recompute_modes = [config.recompute for _, config in tree.configs if config.recompute]
+    recompute = max(recompute_modes, key=RECOMPUTES.index, default="none")
     data = copy_axes(tree.stages[0].mesh)
     levels = [level for level, roles in enumerate(ZERO_ROLES) if data and set(roles) - cut]
     for level in levels:

@@ -1,7 +1,7 @@
 """When every rank begins and ends its step, and how long a step of many takes.
 
 A step ends when its last rank does, if the ranks meet there: the norm of the
-gradients needs all of them.  Where the optimizer of a rank waits for nobody
+gradients needs all of them.  Where the optimizer of a rank waits for no other rank
 (``Training.overlap_steps``), each rank goes on to the next step when it has
 ended its own, so in a run a step takes as long as the rank that is occupied
 longest, and not from the first start to the last end::
@@ -61,9 +61,9 @@ def windows(graph: ExecutionGraph, timeline: Timeline) -> Windows:
             tasks[end].append(transfer.tasks)
     begin_s, end_s, last = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
     for number, parts in enumerate(tasks):
-        own = np.concatenate(parts)
-        own = own[timeline.end_s[own] > timeline.start_s[own]]
-        if len(own):
-            last[number] = own[timeline.end_s[own].argmax()]
-            begin_s[number], end_s[number] = timeline.start_s[own].min(), timeline.end_s[last[number]]
+        rank_tasks = np.concatenate(parts)
+        rank_tasks = rank_tasks[timeline.end_s[rank_tasks] > timeline.start_s[rank_tasks]]
+        if len(rank_tasks):
+            last[number] = rank_tasks[timeline.end_s[rank_tasks].argmax()]
+            begin_s[number], end_s[number] = timeline.start_s[rank_tasks].min(), timeline.end_s[last[number]]
     return Windows(begin_s=begin_s, end_s=end_s, last=last)

@@ -29,15 +29,17 @@ def least_memory(tree: StrategyTree, cluster: Cluster) -> float:
     ranks = tree.num_pipeline_ranks
     worst = 0.0
     for rank in range(ranks):
-        own = [chunk for chunk in chunks if chunk.rank == rank]
-        kept = sum(sum(saved_tensors(link.program).values()) * link.count for chunk in own for link in chunk.links)
+        rank_chunks = [chunk for chunk in chunks if chunk.rank == rank]
+        kept = sum(
+            sum(saved_tensors(link.program).values()) * link.count for chunk in rank_chunks for link in chunk.links
+        )
         in_flight = min(ranks - rank, tree.num_micro_batches) if tree.schedule.name in _AS_1F1B else 1
-        worst = max(worst, static_memory(own, tree.training, precision).total + kept * in_flight)
+        worst = max(worst, static_memory(rank_chunks, tree.training, precision).total + kept * in_flight)
     return worst
 
 
 def least_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -> float:
-    """Seconds of a step at the least: products at peak rate, and the schedule's bubble.
+    """Seconds of a step at the least: GEMMs at peak rate, and the schedule's bubble.
 
     One micro-batch passes every stage and the busiest stage works through all
     the others: (m + (p - 1) / v) of the mean stage's time per micro-batch.
@@ -66,7 +68,7 @@ def guessed_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -
     reduction over the network exposed.
     """
     devices = cluster.num_devices
-    busy_s = 3.0 * model.flop() * shape.global_batch / (devices * _USUAL_EFFICIENCY * _peak(cluster, precision))
+    busy_s = 3.0 * model.flop() * shape.global_batch / (devices * _DEFAULT_EFFICIENCY * _peak(cluster, precision))
     main = max(model.blocks, key=lambda block: block.count)
     gpu = cluster.gpu()
     tensor_s = 0.0
@@ -86,7 +88,7 @@ def guessed_time(model: Model, cluster: Cluster, shape: Shape, precision: str) -
 
 
 #: rules of thumb of :func:`guessed_time`: they order the simulations and decide nothing
-_USUAL_EFFICIENCY, _PASSES_PER_LAYER, _EXPOSED = 0.5, 4, 0.2
+_DEFAULT_EFFICIENCY, _PASSES_PER_LAYER, _EXPOSED = 0.5, 4, 0.2
 _HALF_BYTES, _GRADIENT_BYTES = 2.0, 4.0
 
 

@@ -102,9 +102,9 @@ class Search:
         rows = self.table()
         width = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, width, strict=True)) for row in rows]
-        left = f", {self.num_left} left when the budget was used up" if self.num_left else ""
+        left = f", {self.num_left} not simulated (budget used up)" if self.num_left else ""
         lines.append(
-            f"{self.num_shapes} shapes: {self.num_pruned} ruled out by bounds{left}; "
+            f"{self.num_shapes} shapes: {self.num_pruned} pruned by bounds{left}; "
             f"{self.num_simulated} simulations in {format_seconds(self.seconds)}"
         )
         return "\n".join(lines)

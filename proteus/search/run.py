@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 #: a framework as a plan names it
 Named = str | Framework | None
 #: schedules looked at unless others are named: the usual ones
-USUAL_SCHEDULES = ("1f1b", "interleaved")
-#: simulations of a search unless told otherwise
-USUAL_BUDGET = 256
+DEFAULT_SCHEDULES = ("1f1b", "interleaved")
+#: simulations of a search by default
+DEFAULT_BUDGET = 256
 #: shapes that a worker is sent at once: they share compiled blocks
 _BATCH = 4
 
@@ -48,13 +48,13 @@ class Pool(Protocol):
     InputError,
     model=A(Model),
     cluster=A(Cluster),
-    global_batch=Whole(least=1),
-    top=Whole(least=1),
+    global_batch=Whole(minimum=1),
+    top=Whole(minimum=1),
     schedules=Names(lambda: SCHEDULES, "schedule"),
     precision=Choice(lambda: precisions.names(), "precision"),
     framework=Maybe(Either(A(Framework), Text("the name of a framework"))),
-    budget=Whole(least=1),
-    workers=Whole(least=1),
+    budget=Whole(minimum=1),
+    workers=Whole(minimum=1),
     dask=Maybe(Text("the address of a scheduler")),
 )
 def search(
@@ -63,10 +63,10 @@ def search(
     *,
     global_batch: int,
     top: int = 10,
-    schedules: Sequence[str] = USUAL_SCHEDULES,
+    schedules: Sequence[str] = DEFAULT_SCHEDULES,
     precision: str = "bf16",
     framework: str | Framework | None = None,
-    budget: int = USUAL_BUDGET,
+    budget: int = DEFAULT_BUDGET,
     workers: int = 1,
     dask: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -117,12 +117,12 @@ def search(
     if not state.best:
         raise StrategyError(
             f"none of {state.num_done} strategies for {model.name} fits {cluster!r}; the smallest needs at least "
-            f"{format_bytes(state.least_bytes)} per device; take more devices or a smaller micro-batch"
+            f"{format_bytes(state.least_bytes)} per device; use more devices or a smaller micro-batch"
         )
-    found = sorted((f for _, _, f in state.best), key=lambda f: (f.step_time_s, str(f.settings)))
+    candidates = sorted((f for _, _, f in state.best), key=lambda f: (f.step_time_s, str(f.settings)))
     return Search(
         model=model,
-        found=tuple(found),
+        found=tuple(candidates),
         num_shapes=len(every),
         num_pruned=state.num_pruned,
         num_simulated=state.num_simulated,
@@ -230,7 +230,7 @@ def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework
             break  # the model cannot be cut so
         simulated += 1
         if result.fits:
-            found = Found(
+            candidate = Found(
                 settings=settings,
                 step_time_s=result.step_time_s,
                 samples_per_s=result.samples_per_s,
@@ -240,7 +240,7 @@ def _try(model: Model, cluster: Cluster, shape: Shape, precision: str, framework
                 bubble_fraction=result.bubble_fraction,
                 exposed_comm_s=sum(result.exposed_comm_s.values()),
             )
-            return Answer(found=found, num_simulated=simulated, least_bytes=least)
+            return Answer(found=candidate, num_simulated=simulated, least_bytes=least)
         if result.step_time_s > limit_s:
             break  # saving more memory only takes longer
     return Answer(found=None, num_simulated=simulated, least_bytes=least)
@@ -268,7 +268,7 @@ def _pool(workers: int, dask: str | None) -> Iterator[tuple[Pool, int]]:
         try:
             client = Client(dask, timeout="10s")
         except (OSError, ValueError, TimeoutError) as error:
-            raise InputError(f"--dask {dask}: no scheduler answers there: {error}") from error
+            raise InputError(f"--dask {dask}: no scheduler answers at this address: {error}") from error
         with client:
             executor = client.get_executor(pure=False)
             yield executor, max(sum(client.ncores().values()), 1) * 2

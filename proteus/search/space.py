@@ -26,16 +26,16 @@ from proteus.strategy.degrees import num_experts, possible_tensor_degrees, tenso
 
 #: fewer tokens than this on a context-parallel rank are slower than whole sequences: attention's kernels become small
 #: and keys and values are gathered for little work
-LEAST_TOKENS = 4096
+MIN_TOKENS = 4096
 #: largest micro-batches looked at, of sequences and of single samples; kernels are as fast as they get before
-LARGEST_MICRO_BATCH, LARGEST_SINGLE = 16, 1024
+MAX_MICRO_BATCH, MAX_SINGLE = 16, 1024
 #: chunks per rank of the interleaved schedule that are looked at
 VIRTUAL_STAGES = (2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Degrees, micro-batch and schedule of a strategy, in the words of ``parallelize``."""
+    """Degrees, micro-batch and schedule of a strategy, in terms of ``parallelize``."""
 
     dp: int
     tp: int
@@ -54,10 +54,10 @@ class Shape:
 
     def settings(self) -> dict[str, Any]:
         """As arguments of ``parallelize``, without how memory is saved."""
-        found = asdict(self)
+        settings = asdict(self)
         if self.tp > 1:
-            found["sequence_parallel"] = True  # the same bytes moved, less kept
-        return found
+            settings["sequence_parallel"] = True  # the same bytes moved, less kept
+        return settings
 
 
 def divisors(number: int) -> list[int]:
@@ -76,21 +76,21 @@ def shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[s
     StrategyError
         There is none; the message says which rule leaves nothing.
     """
-    found = list(_shapes(model, cluster, global_batch, schedules))
-    if not found:
+    every_shape = list(_shapes(model, cluster, global_batch, schedules))
+    if not every_shape:
         raise StrategyError(
-            f"no strategy spreads global_batch={global_batch} over {cluster.num_devices} devices; "
-            f"a global batch with more divisors, or a multiple of {cluster.num_devices}, would"
+            f"no strategy distributes global_batch={global_batch} over {cluster.num_devices} devices; "
+            f"use a global batch with more divisors, or a multiple of {cluster.num_devices}"
         )
-    return found
+    return every_shape
 
 
 def _shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[str, ...]) -> Iterator[Shape]:
     devices, per_host = cluster.num_devices, cluster.devices_per_host
     layers = max(block.count for block in model.blocks)
     experts = num_experts(model)
-    largest = LARGEST_MICRO_BATCH if model.seq > 1 else LARGEST_SINGLE
-    # tensor parallelism talks after every product: outside a host it never pays
+    largest = MAX_MICRO_BATCH if model.seq > 1 else MAX_SINGLE
+    # tensor parallelism communicates after every GEMM, so it never pays off across hosts
     for tp in possible_tensor_degrees(model):
         if tp > per_host or devices % tp or per_host % tp:
             continue
@@ -98,7 +98,7 @@ def _shapes(model: Model, cluster: Cluster, global_batch: int, schedules: tuple[
             if pp > layers or layers % pp:
                 continue
             for cp in divisors(devices // (tp * pp)):
-                if cp > 1 and (model.seq % (2 * cp) or model.seq // cp < LEAST_TOKENS):
+                if cp > 1 and (model.seq % (2 * cp) or model.seq // cp < MIN_TOKENS):
                     continue
                 dp = devices // (tp * pp * cp)
                 if global_batch % dp:

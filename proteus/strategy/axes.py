@@ -63,7 +63,7 @@ def among_experts(names: Sequence[str], region: Region) -> tuple[str, ...]:
 
 
 def degrees(mesh: Mesh) -> dict[str, int]:
-    """The degrees, in the words of ``parallelize``, that a mesh of a recipe was made of.
+    """The degrees, in terms of ``parallelize``, that a mesh of a recipe was made of.
 
     >>> degrees(Mesh((("dp", 2), ("cp_ep", 2), ("tp", 2))))
     {'dp': 2, 'tp': 2, 'cp': 2, 'ep': 2, 'etp': 2}
@@ -84,8 +84,8 @@ def copy_axes(mesh: Mesh) -> tuple[str, ...]:
     >>> copy_axes(Mesh((("dp", 2), ("ep", 2), ("cp", 1), ("tp", 2))))
     ('dp', 'ep')
     """
-    found = {*named(mesh.names, "dp", "cp"), *among_experts(mesh.names, "data")}
-    return tuple(name for name, size in mesh.axes if name in found and size > 1)
+    axis_names = {*named(mesh.names, "dp", "cp"), *among_experts(mesh.names, "data")}
+    return tuple(name for name, size in mesh.axes if name in axis_names and size > 1)
 
 
 def folded(*, dp: int, cp: int, tp: int, tq: int, ep: int, etp: int) -> dict[str, int] | None:
@@ -97,18 +97,18 @@ def folded(*, dp: int, cp: int, tp: int, tq: int, ep: int, etp: int) -> dict[str
     True
     """
     left: dict[Region, int] = {"tensor": etp, "expert": ep}
-    found: dict[str, int] = {}
+    size_of_axis: dict[str, int] = {}
     for base, size in (("tq", tq), ("tp", tp), ("cp", cp), ("dp", dp)):
         for region, wanted in left.items():
             part = math.gcd(size, wanted)
             size, left[region] = size // part, wanted // part
-            found[_NAMES[base, region]] = part
+            size_of_axis[_NAMES[base, region]] = part
             if size > 1 and left[region] > 1:
                 return None
-        found[_NAMES[base, "data"]] = size
+        size_of_axis[_NAMES[base, "data"]] = size
     if any(wanted > 1 for wanted in left.values()):
         return None
-    return {name: found[name] for name in AXES if found.get(name, 1) > 1}
+    return {name: size_of_axis[name] for name in AXES if size_of_axis.get(name, 1) > 1}
 
 
 def mesh_axes(

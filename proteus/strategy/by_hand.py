@@ -1,4 +1,4 @@
-"""What the configs of a tree that was built by hand show, in the words of a plan."""
+"""What the configs of a tree that was built by hand show, in terms of a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shown(tree: StrategyTree) -> DecidedPlan:
     recompute = [c.recompute for path, c in tree.configs if path in blocks and c.recompute not in (None, "none")]
     sizes = degrees(tree.stages[0].mesh)
     training = tree.training
-    said = Plan(
+    plan = Plan(
         dp=sizes["dp"],
         tp=sizes["tp"],
         pp=tree.num_pipeline_ranks,
@@ -42,7 +42,7 @@ def shown(tree: StrategyTree) -> DecidedPlan:
         optimizer=training.optimizer,
         framework=training.framework,
     )
-    decided = decide(said, training.framework)
+    decided = decide(plan, training.framework)
     # nothing of a tree built by hand was filled in from the framework's defaults
     rows = {name: Decision(value=d.value, who="proteus") if d.who == "framework" else d for name, d in decided.items()}
     return DecidedPlan(rows, training.framework)

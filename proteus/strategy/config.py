@@ -43,8 +43,8 @@ class Memory:
     offload: bool = False
 
     def __post_init__(self) -> None:
-        said: object = self.axes
-        axes = (said,) if isinstance(said, str) else said
+        given_axes: object = self.axes
+        axes = (given_axes,) if isinstance(given_axes, str) else given_axes
         if not isinstance(axes, tuple | list) or not all(isinstance(axis, str) for axis in axes):
             raise StrategyError(f"axes={self.axes!r}; they are names of mesh axes, such as ('dp',)")
         if not isinstance(self.offload, bool):
@@ -74,7 +74,7 @@ class NodeConfig:
     frozen
         The parameters of the node are not trained: they have no gradient and
         no optimizer state (``requires_grad=False``).  ``nf4`` keeps the
-        weights of its products in 4 bits besides, and brings them to the
+        weights of its GEMMs in 4 bits besides, and brings them to the
         activations' precision for each use (QLoRA, arXiv 2305.14314).
     """
 

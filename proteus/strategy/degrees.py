@@ -59,12 +59,12 @@ def check_tensor_degree(model: Model, tp: int) -> None:
     if tp in possible:
         return
     kv, per = _heads(model)
-    what = (
+    divided = (
         f"{kv * per} attention heads"
         if kv and kv * per % tp
         else (f"{kv} key-value heads of {per} queries each" if kv else "the dims that tensor parallelism cuts")
     )
-    raise StrategyError(f"tp={tp} does not divide {what}; possible: {', '.join(map(str, possible))}")
+    raise StrategyError(f"tp={tp} does not divide {divided}; possible: {', '.join(map(str, possible))}")
 
 
 def check_context_degree(model: Model, cp: int) -> None:
@@ -112,10 +112,10 @@ def check_batch(global_batch: int, micro_batch: int, dp: int) -> None:
     below = global_batch // unit * unit
     near = " or ".join(str(b) for b in (below, below + unit) if b > 0)
     per_replica = [d for d in range(1, dp + 1) if global_batch % (micro_batch * d) == 0]
-    other = f"; with this batch dp could be {per_replica[-1]}" if per_replica else ""
+    alternative = f"; with this batch dp could be {per_replica[-1]}" if per_replica else ""
     raise StrategyError(
         f"global_batch={global_batch} is not a multiple of micro_batch × dp = {micro_batch} × {dp} = {unit}; "
-        f"nearest: {near}{other}"
+        f"nearest: {near}{alternative}"
     )
 
 
@@ -132,7 +132,7 @@ def filled(num_devices: int, *, tp: int, pp: int, cp: int) -> int:
 
 
 def fewest_replicas(model: Model, ep: int, etp: int | None, shard: int | None, *, cp: int, tp: int, tq: int) -> int:
-    """The data-parallel degree of a plan that fills devices which nobody has counted yet.
+    """The data-parallel degree of a plan that fills a number of devices not known yet.
 
     It is the least that the experts and the shards need; where none will do,
     the checks that follow say why.

@@ -2,7 +2,7 @@
 
 A config may say what an op cannot follow: a dim that it does not have, an axis
 that another dim takes first, memory of parameters where there are none.
-:func:`ineffective` finds what a node is told in vain, so that it can be
+:func:`ineffective` finds settings of a node that have no effect, so that it can be
 refused instead of standing there without effect.
 """
 
@@ -51,9 +51,9 @@ def effect(block: Block, op: Op, config: NodeConfig) -> tuple[Any, ...]:
     is_left_whole = any(dim in op.dims and axes == () for dim, axes in (config.partition or {}).items())
     goes_round = op.kind is OpKind.ATTENTION and "seq" in cut.values() and config.exchange == "ring"
     frozen = _frozen(op, bool(parameters), config)
-    said = {role: value for role, value in kept.items() if value != ((), False)}
+    placements = {role: value for role, value in kept.items() if value != ((), False)}
     flags = (offloads, recompute, is_left_whole, goes_round, frozen)
-    return tuple(sorted(cut.items())), tuple(sorted(said.items())), flags
+    return tuple(sorted(cut.items())), tuple(sorted(placements.items())), flags
 
 
 def _axes_kept(parameters: list[Operand], cut: Mapping[str, str], memory: Memory) -> tuple[str, ...]:
@@ -69,15 +69,15 @@ def _frozen(op: Op, has_parameters: bool, config: NodeConfig) -> object:
     return config.frozen if op.kind is OpKind.LINEAR else True
 
 
-def ineffective(before: StrategyTree, after: StrategyTree, selector: str, said: NodeConfig) -> Iterator[str]:
-    """The words of `said` that no op below `selector` heeds, or that change what ops are told and not what they do."""
-    for word, without in _left_out(said):
-        told, other = told_of(word), before.told(selector, without)
-        if not any(heeds(word, block, op, said) for block, op in _below(after, selector)):
-            in_vain = _differs(after, other, told)
+def ineffective(before: StrategyTree, after: StrategyTree, selector: str, config: NodeConfig) -> Iterator[str]:
+    """Settings of `config` that no op below `selector` uses, or that do not change what any op does."""
+    for word, without in _left_out(config):
+        view, tree_without = told_of(word), before.told(selector, without)
+        if not any(heeds(word, block, op, config) for block, op in _below(after, selector)):
+            in_vain = _differs(after, tree_without, view)
         else:
-            in_vain = _differs(after, other, _where_heeded(word, told)) and (
-                not _differs(after, other, effect) or _axis_in_vain(after, selector, word, said)
+            in_vain = _differs(after, tree_without, _where_heeded(word, view)) and (
+                not _differs(after, tree_without, effect) or _axis_in_vain(after, selector, word, config)
             )
         if in_vain:
             yield word
@@ -105,16 +105,16 @@ def heeds(word: str, block: Block, op: Op, config: NodeConfig) -> bool:
     return any(block.tensors[operand.tensor].kind == "parameter" for operand in op.inputs)
 
 
-def _where_heeded(word: str, told: Callable[[Block, Op, NodeConfig], Any]) -> Callable[[Block, Op, NodeConfig], Any]:
-    return lambda block, op, config: told(block, op, config) if heeds(word, block, op, config) else None
+def _where_heeded(word: str, view: Callable[[Block, Op, NodeConfig], Any]) -> Callable[[Block, Op, NodeConfig], Any]:
+    return lambda block, op, config: view(block, op, config) if heeds(word, block, op, config) else None
 
 
-def _axis_in_vain(tree: StrategyTree, selector: str, word: str, said: NodeConfig) -> bool:
+def _axis_in_vain(tree: StrategyTree, selector: str, word: str, config: NodeConfig) -> bool:
     """Whether a partition names an axis that cuts its dim in no op below `selector`."""
     name, _, dim = word.partition(".")
     if name != "partition":
         return False
-    left = set((said.partition or {})[dim])
+    left = set((config.partition or {})[dim])
     for run in tree.runs():
         where = match_block(selector, run.block)
         for op in run.block.ops if where else ():
@@ -123,39 +123,39 @@ def _axis_in_vain(tree: StrategyTree, selector: str, word: str, said: NodeConfig
     return bool(left)
 
 
-def _left_out(said: NodeConfig) -> Iterator[tuple[str, NodeConfig]]:
-    """(word, the config without it) for every word of a config."""
-    for dim in said.partition or {}:
-        rest = {d: axes for d, axes in (said.partition or {}).items() if d != dim}
-        yield f"partition.{dim}", replace(said, partition=rest or None)
-    for role in said.memory or {}:
-        kept = {r: memory for r, memory in (said.memory or {}).items() if r != role}
-        yield f"memory.{role}", replace(said, memory=kept or None)
+def _left_out(config: NodeConfig) -> Iterator[tuple[str, NodeConfig]]:
+    """(setting, the config without it) for every setting of a config."""
+    for dim in config.partition or {}:
+        rest = {d: axes for d, axes in (config.partition or {}).items() if d != dim}
+        yield f"partition.{dim}", replace(config, partition=rest or None)
+    for role in config.memory or {}:
+        kept = {r: memory for r, memory in (config.memory or {}).items() if r != role}
+        yield f"memory.{role}", replace(config, memory=kept or None)
     for name in ("recompute", "exchange", "frozen"):
-        if getattr(said, name) is not None:
-            yield name, replace(said, **{name: None})
+        if getattr(config, name) is not None:
+            yield name, replace(config, **{name: None})
 
 
 def told_of(word: str) -> Callable[[Block, Op, NodeConfig], Any]:
-    """What an op is told in one word."""
+    """What an op gets from one setting."""
     name, _, key = word.partition(".")
 
     def told(block: Block, op: Op, config: NodeConfig) -> Any:
         value = getattr(config, name)
         if not key:
             return None if value in _PLAIN else value
-        found = (value or {}).get(key)
+        part = (value or {}).get(key)
         if name == "partition":  # a dim that is said to stay whole is told nothing new where no axis cuts it
-            return found or None if key in op.dims else None
-        return None if found == Memory() else found
+            return part or None if key in op.dims else None
+        return None if part == Memory() else part
 
     return told
 
 
-def _differs(one: StrategyTree, other: StrategyTree, what: Callable[[Block, Op, NodeConfig], Any]) -> bool:
-    """Whether `what` is not the same for some op of some copy of a block."""
+def _differs(one: StrategyTree, peer_tree: StrategyTree, view: Callable[[Block, Op, NodeConfig], Any]) -> bool:
+    """Whether `view` is not the same for some op of some copy of a block."""
     there: dict[str, list[BlockRun]] = {}
-    for run in other.runs():
+    for run in peer_tree.runs():
         there.setdefault(run.block.name, []).append(run)
     for run in one.runs():
         for peer in there[run.block.name]:
@@ -163,22 +163,24 @@ def _differs(one: StrategyTree, other: StrategyTree, what: Callable[[Block, Op, 
             if not shares or run.configs is peer.configs:
                 continue
             for op in run.block.ops:
-                if what(run.block, op, run.configs[op.name]) != what(peer.block, op, peer.configs[op.name]):
+                if view(run.block, op, run.configs[op.name]) != view(peer.block, op, peer.configs[op.name]):
                     return True
     return False
 
 
-def why_not(tree: StrategyTree, selector: str, word: str, said: NodeConfig) -> str:
+def why_not(tree: StrategyTree, selector: str, word: str, node_config: NodeConfig) -> str:
     """Why a word changes nothing, with what to do."""
     name, _, key = word.partition(".")
     if name == "partition":
         for run in tree.runs():
             for op in run.block.ops:
                 config = run.configs[op.name]
-                if key not in op.dims or (config.partition or {}).get(key) != (said.partition or {})[key]:
+                if key not in op.dims or (config.partition or {}).get(key) != (node_config.partition or {})[key]:
                     continue
                 cut = cut_of(run.block, op, config)
-                taken = [(axis, cut[axis]) for axis in (said.partition or {})[key] if cut.get(axis) not in (None, key)]
+                taken = [
+                    (axis, cut[axis]) for axis in (node_config.partition or {})[key] if cut.get(axis) not in (None, key)
+                ]
                 if taken:
                     axis, dim = taken[0]
                     return (

@@ -20,7 +20,7 @@ from proteus.strategy.tree import StrategyTree
 
 #: ids and masks have no gradient
 _COUNTED = ("int64", "int32", "bool")
-#: products with a weight: a gradient of theirs by the activation, and one by the weight
+#: GEMMs with a weight: a gradient of theirs by the activation, and one by the weight
 _WEIGHED = (OpKind.LINEAR, OpKind.CONV2D)
 
 
@@ -40,7 +40,7 @@ def trained_parameters(block: Block, configs: Mapping[str, NodeConfig]) -> froze
 
 
 def quantised_parameters(block: Block, configs: Mapping[str, NodeConfig]) -> frozenset[str]:
-    """Names of the weights of products that are kept in 4 bits: those of frozen products alone."""
+    """Names of the weights of GEMMs that are kept in 4 bits: those of frozen GEMMs alone."""
     return frozenset(
         operand.tensor
         for op in block.ops
@@ -63,9 +63,9 @@ def frozen_paths(tree: StrategyTree) -> frozenset[str]:
 
 
 def training_flop(tree: StrategyTree) -> float:
-    """FLOP of the products of one sample, forward and backward.
+    """FLOP of the GEMMs of one sample, forward and backward.
 
-    A product costs as much in each of its two gradients as in the forward;
+    A GEMM costs as much in each of its two gradients as in the forward;
     the gradient by a weight that is not trained is never made, and no
     gradient at all before the first trained parameter.  In the block of that
     parameter all gradients by activations count.

@@ -67,7 +67,7 @@ def _spec(kind: Kind, default: Any, help: str, *, group: Group) -> Any:
 
 
 def _degree(help: str, *, words: tuple[str, ...] = (), default: int | None = 1) -> Any:
-    return _spec(Whole(least=1, words=words), default, help, group="degrees")
+    return _spec(Whole(minimum=1, words=words), default, help, group="degrees")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ FRAMEWORK = FrameworkKind()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a model is trained on many devices, in the words of the field.
+    """How a model is trained on many devices.
 
     All fields are None unless said.  Two plans are equal when they say the same.
 
@@ -114,49 +114,47 @@ class Plan:
     """
 
     dp: int | Literal["fill"] | None = _degree(
-        "data-parallel replicas; fill takes the devices that the other degrees leave", words=(FILL,)
+        "data-parallel replicas; fill uses all devices that the other degrees leave", words=(FILL,)
     )
     tp: int | None = _degree("tensor-parallel ranks that share each layer")
     pp: int | None = _degree("pipeline stages of consecutive layers")
     cp: int | None = _degree("context-parallel ranks that share each sequence")
     ep: int | None = _degree("expert-parallel ranks that share the experts; they are data, context or tensor ranks")
-    etp: int | None = _degree("tensor-parallel ranks of each expert; tp unless given", default=None)
+    etp: int | None = _degree("tensor-parallel ranks of each expert; default: tp", default=None)
     shard: int | None = _degree(
-        "data-parallel ranks over which ZeRO shards, copies beyond them (hybrid sharding); all unless given",
+        "data-parallel ranks over which ZeRO shards, replicated beyond (hybrid sharding); default: all",
         default=None,
     )
-    num_devices: int | None = _degree("devices that dp=fill fills; those of the cluster unless given", default=None)
+    num_devices: int | None = _degree("devices that dp=fill fills; default: the cluster's", default=None)
 
-    seq: int | None = _spec(
-        Whole(least=1), None, "sequence length [tokens]; that of the model unless given", group="batch"
-    )
+    seq: int | None = _spec(Whole(minimum=1), None, "sequence length [tokens]; default: the model's", group="batch")
     micro_batch: int | None = _spec(
-        Whole(least=1), 1, "samples of one micro-batch on one data-parallel rank", group="batch"
+        Whole(minimum=1), 1, "samples per micro-batch and data-parallel rank", group="batch"
     )
     global_batch: int | None = _spec(
-        Whole(least=1), None, "samples of one step; micro_batch × dp × pp unless given", group="batch"
+        Whole(minimum=1), None, "samples per step; default: micro_batch × dp × pp", group="batch"
     )
 
     schedule: str | None = _spec(Choice(lambda: SCHEDULES, "schedule"), "1f1b", "pipeline schedule", group="pipeline")
     virtual_stages: int | Literal["max"] | None = _spec(
-        Whole(least=1, words=(MAX,)), None,
-        "model chunks per pipeline rank; more than 1 asks for the interleaved schedule, max is one layer a chunk; "
-        "1 unless given, 2 with the interleaved schedule", group="pipeline",
+        Whole(minimum=1, words=(MAX,)), None,
+        "model chunks per pipeline rank; more than 1 selects the interleaved schedule, max is one layer per chunk; "
+        "default: 1, or 2 with the interleaved schedule", group="pipeline",
     )  # fmt: skip
     max_in_flight: int | None = _spec(
-        Whole(least=1), None, "most micro-batches of a stage whose backward has not ended; the schedule's unless given",
+        Whole(minimum=1), None, "maximum micro-batches in flight per stage; default: the schedule's",
         group="pipeline",
     )  # fmt: skip
     layers_per_stage: tuple[int, ...] | None = _spec(
-        Wholes(least=0), None, "layers of each pipeline chunk; pipeline_cut decides unless given", group="pipeline"
+        Wholes(minimum=0), None, "layers of each pipeline chunk; default: by pipeline_cut", group="pipeline"
     )
     pipeline_cut: str | None = _spec(
-        Choice(lambda: CUTS, "pipeline cut"), "balanced", "how layers are dealt to the pipeline chunks",
+        Choice(lambda: CUTS, "pipeline cut"), "balanced", "how layers are split into pipeline chunks",
         group="pipeline",
     )  # fmt: skip
 
     zero: int | None = _spec(
-        Whole(least=0, most=3), 0, "ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 parameters too",
+        Whole(minimum=0, maximum=3), 0, "ZeRO stage: 1 shards optimizer state, 2 gradients too, 3 parameters too",
         group="memory",
     )  # fmt: skip
     sequence_parallel: bool | None = _spec(
@@ -165,13 +163,13 @@ class Plan:
     recompute: str | None = _spec(
         Choice(lambda: RECOMPUTES, "recompute"), "none",
         "activations computed again in the backward pass; op is torchtitan's per-op policy, "
-        "auto as little as makes the step fit", group="memory",
+        "auto the least that makes the step fit", group="memory",
     )  # fmt: skip
     recompute_layers: int | None = _spec(
-        Whole(least=1), None, "recompute only in the first N layers of every stage; in all unless given", group="memory"
+        Whole(minimum=1), None, "recompute only in the first N layers of every stage; default: all", group="memory"
     )
     recompute_modules: tuple[str, ...] | None = _spec(
-        Names(lambda: RECOMPUTE_MODULES, "module to recompute"), (), "cheap ops computed again in every layer",
+        Names(lambda: RECOMPUTE_MODULES, "module to recompute"), (), "cheap ops to recompute in every layer",
         group="memory",
     )  # fmt: skip
     offload: tuple[str, ...] | None = _spec(
@@ -180,31 +178,31 @@ class Plan:
 
     context: str | None = _spec(
         Choice(lambda: CONTEXTS, "context"), "all_gather",
-        "how context parallelism meets attention: gather keys and values, pass them round a ring, or all_to_all heads",
+        "context parallelism: gather keys and values, pass them round a ring, or all_to_all over heads",
         group="communication",
     )  # fmt: skip
     bucket_bytes: float | None = _spec(
-        Real(above=0.0, unit="bytes"), None, "gradients are reduced in buckets of about this size; the framework's "
-        "unless given", group="communication",
+        Real(above=0.0, unit="bytes"), None, "approximate size of a gradient bucket; default: the "
+        "framework's", group="communication",
     )  # fmt: skip
     overlap_gradients: bool | None = _spec(
-        Switch(), True, "reduce gradients while the backward pass goes on", group="communication"
+        Switch(), True, "reduce gradients during the backward pass", group="communication"
     )
     overlap_parameters: bool | None = _spec(
-        Switch(), False, "gather the parameters that ZeRO-1 and 2 updated during the next step's forward pass",
+        Switch(), False, "gather updated parameters of ZeRO-1 and 2 during the next forward pass",
         group="communication",
     )  # fmt: skip
     overlap_tensor: str | None = _spec(
         Choice(lambda: FRAMEWORK_KINDS["overlaps_tensor"].choices, "tensor overlap"), None,
-        "where tensor-parallel communication runs in chunks beside its GEMM; as the framework does unless given",
+        "tensor-parallel communication that overlaps its own GEMM in chunks; default: the framework's",
         group="communication",
     )  # fmt: skip
     overlap_experts: bool | None = _spec(
-        Switch(), None, "exchange tokens between experts while another micro-batch computes; as the framework does "
-        "unless given", group="communication",
+        Switch(), None, "exchange expert tokens while another micro-batch computes; default: the "
+        "framework's", group="communication",
     )  # fmt: skip
     overlap_steps: bool | None = _spec(
-        Switch(), False, "every rank begins the next step when it has ended its own", group="communication"
+        Switch(), False, "each rank starts its next step without waiting for other ranks", group="communication"
     )
 
     precision: str | None = _spec(
@@ -218,34 +216,34 @@ class Plan:
     )  # fmt: skip
     attention: str | None = _spec(
         Choice(lambda: FRAMEWORK_KINDS["attention"].choices, "attention kernel"), None,
-        "attention kernel; the framework's unless given", group="software",
+        "attention kernel; default: the framework's", group="software",
     )  # fmt: skip
-    compile: bool | None = _spec(Switch(), None, "the model is compiled (torch.compile); as the framework does unless "
-        "given", group="software")  # fmt: skip
-    cuda_graphs: bool | None = _spec(Switch(), None, "the step is replayed as CUDA graphs; as the framework does "
-        "unless given", group="software")  # fmt: skip
+    compile: bool | None = _spec(Switch(), None, "compile the model (torch.compile); default: the "
+        "framework's", group="software")  # fmt: skip
+    cuda_graphs: bool | None = _spec(Switch(), None, "replay the step as CUDA graphs; default: the "
+        "framework's", group="software")  # fmt: skip
 
     pad_vocab: int | None = _spec(
-        Whole(least=0), None,
-        "the vocabulary grows to a multiple of this times tp; unless given, to 128 times tp where tp does not divide "
-        "it; 0 never", group="model",
+        Whole(minimum=0), None,
+        "pad the vocabulary to a multiple of this times tp; default: 128 if tp does not divide the vocabulary; "
+        "0: never", group="model",
     )  # fmt: skip
     lora: int | None = _spec(
-        Whole(least=1), None, "rank of low-rank adapters beside the GEMMs of the layers; all else is frozen",
+        Whole(minimum=1), None, "rank of low-rank adapters (LoRA); all other parameters are frozen",
         group="model",
     )  # fmt: skip
     lora_targets: tuple[str, ...] | None = _spec(
-        Names(), (), "GEMMs with adapters: attention.qkv, mlp, ...; all of the layers unless given", group="model"
+        Names(), (), "GEMMs with adapters: attention.qkv, mlp, ...; default: all in the layers", group="model"
     )
     lora_dropout: float | None = _spec(
-        Real(least=0.0, below=1.0), 0.0, "rate of the dropout before an adapter", group="model"
+        Real(minimum=0.0, below=1.0), 0.0, "dropout rate before each adapter", group="model"
     )
     lora_base: str | None = _spec(
         Choice(lambda: ("exact", "nf4"), "base of adapters"), "exact",
-        "frozen weights beside adapters: as they are, or in 4 bits (QLoRA)", group="model",
+        "frozen weights beside adapters: unquantised, or in 4 bits (QLoRA)", group="model",
     )  # fmt: skip
     freeze: tuple[str, ...] | None = _spec(
-        Names(), (), "nodes whose parameters are not trained: embedding, layers.0-11, ...", group="model"
+        Names(), (), "nodes with frozen parameters: embedding, layers.0-11, ...", group="model"
     )
 
     def __post_init__(self) -> None:
@@ -260,12 +258,12 @@ class Plan:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Plan:
-        """The plan that says `values`.
+        """The plan with these `values`.
 
         Raises
         ------
         StrategyError
-            A name that is no field, with the nearest, or a value that does not fit.
+            A name that is not a field, with the nearest, or a value that does not fit.
         """
         for name in values:
             if name not in specs():
@@ -274,11 +272,11 @@ class Plan:
 
     @property
     def said(self) -> dict[str, Any]:
-        """The fields that are said, in their order."""
+        """The fields that are set, in their order."""
         return {name: value for name in specs() if (value := getattr(self, name)) is not None}
 
     def changed(self, **changes: Any) -> Plan:
-        """This plan with `changes` and nothing else changed; None takes a word back."""
+        """This plan with only `changes` changed; None unsets a field."""
         return Plan.of({**self.said, **changes})
 
     def flags(self) -> list[str]:
@@ -287,14 +285,14 @@ class Plan:
         >>> Plan(dp=4, sequence_parallel=False, offload=("optimizer",)).flags()
         ['--dp', '4', '--no-sequence-parallel', '--offload', 'optimizer']
         """
-        found: list[str] = []
+        flags: list[str] = []
         for name, value in self.said.items():
             flag, kind = flag_of(name), specs()[name].kind
             if isinstance(value, bool):
-                found.append(flag if value else flag.replace("--", "--no-", 1))
+                flags.append(flag if value else flag.replace("--", "--no-", 1))
             else:
-                found += [flag, kind.text(value)]
-        return found
+                flags += [flag, kind.text(value)]
+        return flags
 
     def __repr__(self) -> str:
         return f"Plan({', '.join(f'{name}={value!r}' for name, value in self.said.items())})"
@@ -322,7 +320,7 @@ WHO: Mapping[Who, str] = {"you": "you", "model": "model", "framework": "framewor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The value of a field, and whose word it is.
+    """The value of a field, and who set it.
 
     Parameters
     ----------
@@ -340,7 +338,7 @@ class Decision:
 
 
 class DecidedPlan(Mapping[str, Decision]):
-    """Every field of a plan with its value and whose word it is.
+    """Every field of a plan with its value and who set it.
 
     Examples
     --------
@@ -372,7 +370,7 @@ class DecidedPlan(Mapping[str, Decision]):
         return self._decisions[name].value
 
     def with_values(self, who: Who | None = None, **values: Any) -> DecidedPlan:
-        """The same with values that followed from others; whose word they are stays, unless it is nobody's yet."""
+        """The same with derived values; who set a field stays, unless nobody has set it."""
         changed = {
             name: replace(old, value=value, who=old.who if who is None or old.value is not None else who)
             for name, value in values.items()
@@ -382,12 +380,12 @@ class DecidedPlan(Mapping[str, Decision]):
 
     def to_dict(self) -> dict[str, Any]:
         """Field → value, as JSON knows it; the framework as text."""
-        found = {name: decision.value for name, decision in self._decisions.items()}
-        said = found["framework"]
-        return {**found, "framework": said if isinstance(said, str) else said.text}
+        values = {name: decision.value for name, decision in self._decisions.items()}
+        framework = values["framework"]
+        return {**values, "framework": framework if isinstance(framework, str) else framework.text}
 
     def origins(self) -> dict[str, Who]:
-        """Field → whose word it is."""
+        """Field → who set it."""
         return {name: decision.who for name, decision in self._decisions.items()}
 
     def __repr__(self) -> str:
@@ -407,18 +405,18 @@ def _shown(value: Any) -> str:
 
 
 def decide(plan: Plan, framework: Framework) -> DecidedPlan:
-    """Every field of `plan`: the user's word, else the framework's default, else Proteus's.
+    """Every field of `plan`: the user's value, else the framework's default, else Proteus's.
 
-    What a model is does not follow from a framework that nobody named.
+    A framework that nobody named does not change the model.
     """
-    found: dict[str, Decision] = {}
+    decisions: dict[str, Decision] = {}
     for name, spec in specs().items():
         value = getattr(plan, name)
         if value is not None:
-            found[name] = Decision(value=value, who="you")
+            decisions[name] = Decision(value=value, who="you")
         elif name in framework.defaults and (plan.framework is not None or spec.group != "model"):
             default = spec.kind.check(framework.defaults[name])
-            found[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
+            decisions[name] = Decision(value=default, who="framework", source=framework.sources.get(name, ""))
         else:
-            found[name] = Decision(value=spec.default, who="proteus")
-    return DecidedPlan(found, framework)
+            decisions[name] = Decision(value=spec.default, who="proteus")
+    return DecidedPlan(decisions, framework)

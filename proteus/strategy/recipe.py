@@ -20,7 +20,7 @@ from proteus import frameworks
 from proteus.costs import precision as precisions
 from proteus.errors import StrategyError, context
 from proteus.frameworks import Framework
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Lora, Model, Op, OpKind, Role
 from proteus.model.lora import RANK, TRAINED, with_lora
@@ -69,14 +69,14 @@ ALTERNATE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a plan stands for on one model.
+    """A plan applied to one model.
 
     Parameters
     ----------
     model
         The model that is trained: of the length asked for, with adapters, its vocabulary padded.
     decided
-        Every field of the plan with its value and whose word it is.
+        Every field of the plan with its value and who set it.
     configs
         Configs by selector, in order.
     notes
@@ -99,8 +99,8 @@ class _Configs:
     def __init__(self) -> None:
         self.rows: dict[str, NodeConfig] = {}
 
-    def say(self, selector: str, **said: Any) -> None:
-        self.rows[selector] = NodeConfig(**said).over(self.rows.get(selector, NodeConfig()))
+    def say(self, selector: str, **fields: Any) -> None:
+        self.rows[selector] = NodeConfig(**fields).over(self.rows.get(selector, NodeConfig()))
 
 
 def write(given: Model, plan: Plan, num_devices: int | None = None) -> Recipe:
@@ -205,24 +205,24 @@ def _decided(model: Model, plan: Plan) -> DecidedPlan:
     # what the text of a framework says of the run is the user's word
     framework = framework.given(**{**facts, **dict(framework.facts)})
     decided = decide(plan, framework)
-    said = {
+    changes = {
         field: value
         for name, field in (
             ("attention", "attention"), ("overlap_tensor", "overlaps_tensor"), ("overlap_experts", "overlaps_experts"),
         )
         if (value := decided.value(name)) is not None
     }  # fmt: skip
-    return DecidedPlan(dict(decided), framework.but(**said)) if said else decided
+    return DecidedPlan(dict(decided), framework.but(**changes)) if changes else decided
 
 
 def framework_of(plan: Plan) -> Framework:
     """The framework that a plan names, or Proteus's default."""
-    said = plan.framework if plan.framework is not None else specs()["framework"].default
-    return said if isinstance(said, Framework) else frameworks.load(said)
+    framework = plan.framework if plan.framework is not None else specs()["framework"].default
+    return framework if isinstance(framework, Framework) else frameworks.load(framework)
 
 
 def _pipeline(model: Model, decided: DecidedPlan, pp: int) -> tuple[str, int]:
-    """(schedule, virtual stages), each of which may ask for the other."""
+    """(schedule, virtual stages); either one can imply the other."""
     schedule, virtual = str(decided.value("schedule")), decided.value("virtual_stages")
     if pp == 1 and decided["virtual_stages"].who != "you":
         virtual = None
@@ -245,11 +245,11 @@ def _check_said(plan: Plan, decided: DecidedPlan) -> None:
             f"{decided.value('recompute')} says not to; give recompute='full' or 'selective'"
         )
     if plan.shard is not None and not decided.value("zero"):
-        raise StrategyError(f"shard={plan.shard} shards what ZeRO shards, and zero is 0; give zero=1, 2 or 3")
+        raise StrategyError(f"shard={plan.shard} has no effect with zero=0; give zero=1, 2 or 3")
     if plan.num_devices is not None and decided.value("dp") != FILL:
         raise StrategyError(f"num_devices={plan.num_devices} is for dp='fill'; dp is {decided.value('dp')}")
     if plan.layers_per_stage is not None and plan.pipeline_cut is not None:
-        raise StrategyError("layers_per_stage and pipeline_cut both deal out the layers; give one of them")
+        raise StrategyError("layers_per_stage and pipeline_cut both split the layers; give one of them")
 
 
 def _without_effect(plan: Plan, decided: DecidedPlan) -> Iterator[str]:
@@ -268,7 +268,7 @@ def _without_effect(plan: Plan, decided: DecidedPlan) -> Iterator[str]:
 
 
 def adapted(model: Model, decided: DecidedPlan) -> Model:
-    """The model with the adapters that are asked for; as it is where none are."""
+    """The model with the requested adapters; unchanged if none are requested."""
     rank = decided.value("lora")
     if rank is not None:
         lora = Lora(
@@ -280,17 +280,17 @@ def adapted(model: Model, decided: DecidedPlan) -> Model:
         return with_adapters(model, lora)
     for name in ("lora_targets", "lora_dropout", "lora_base"):
         if decided[name].who == "you" and decided.value(name) != specs()[name].default:
-            raise StrategyError(f"{name} says nothing without lora; give the rank of the adapters")
+            raise StrategyError(f"{name} has no effect without lora; give the rank of the adapters")
     return model
 
 
 def with_adapters(model: Model, lora: Lora) -> Model:
     """The model with these adapters; the same object for the same model, so that what was compiled is found again."""
-    return _with_lora(Same(model), lora)
+    return _with_lora(ById(model), lora)
 
 
 @lru_cache(maxsize=32)
-def _with_lora(same: Same[Model], lora: Lora) -> Model:
+def _with_lora(same: ById[Model], lora: Lora) -> Model:
     return same.value if same.value.lora == lora else with_lora(same.value, lora)
 
 
@@ -303,11 +303,11 @@ def padded_vocab(model: Model, multiple: int) -> tuple[Model, list[str]]:
     grown = -(-size // multiple) * multiple
     if grown == size:
         return model, []
-    return _resized(Same(model), grown), [f"vocabulary padded from {size} to {grown}"]
+    return _resized(ById(model), grown), [f"vocabulary padded from {size} to {grown}"]
 
 
 @lru_cache(maxsize=32)
-def _resized(same: Same[Model], vocab: int) -> Model:
+def _resized(same: ById[Model], vocab: int) -> Model:
     return same.value.resized("vocab", vocab)
 
 
@@ -316,7 +316,7 @@ def _resized(same: Same[Model], vocab: int) -> Model:
 
 def _configs(model: Model, decided: DecidedPlan, mesh: Mesh, stages: tuple[Stage, ...]) -> _Configs:
     value = decided.value
-    found = _Configs()
+    configs = _Configs()
     partition = _partition(model, decided, mesh)
     zero, offload = ZERO_ROLES[value("zero")], set(value("offload"))
     state_axes = tuple(name for name in copy_axes(mesh) if name == "shard" or not value("shard"))
@@ -325,20 +325,20 @@ def _configs(model: Model, decided: DecidedPlan, mesh: Mesh, stages: tuple[Stage
         for role in TENSOR_ROLES
         if role in zero or role in offload
     }
-    found.say("", partition=partition, memory=memory or None, recompute="none")
-    _freeze(found, model, value("freeze"))
-    _recompute(found, model, decided, stages)
+    configs.say("", partition=partition, memory=memory or None, recompute="none")
+    _freeze(configs, model, value("freeze"))
+    _recompute(configs, model, decided, stages)
     axes = mesh.names
     if value("sequence_parallel") and value("tp") > 1:
-        _shard_sequence(found, model, axes, partition)
+        _shard_sequence(configs, model, axes, partition)
     if value("cp") > 1:
         for selector in _attention_cores(model):
             if value("context") == "ring":
-                found.say(selector, exchange="ring")
+                configs.say(selector, exchange="ring")
             elif value("context") == "all_to_all":
                 heads = (*named(axes, "cp"), *partition.get("kv_heads", ()))
-                found.say(selector, partition={"seq": (), "kv_heads": heads})
-    return found
+                configs.say(selector, partition={"seq": (), "kv_heads": heads})
+    return configs
 
 
 def _partition(model: Model, decided: DecidedPlan, mesh: Mesh) -> dict[str, tuple[str, ...]]:
@@ -365,67 +365,73 @@ def _partition(model: Model, decided: DecidedPlan, mesh: Mesh) -> dict[str, tupl
     return partition
 
 
-def _freeze(found: _Configs, model: Model, selectors: tuple[str, ...]) -> None:
+def _freeze(configs: _Configs, model: Model, selectors: tuple[str, ...]) -> None:
     if model.lora is not None:
-        found.say("", frozen=True)
+        configs.say("", frozen=True)
         for block in model.blocks if model.lora.base == "nf4" else ():
             if block.indexed:  # never the embedding or the head
-                found.say(block.name, frozen="nf4")
+                configs.say(block.name, frozen="nf4")
         for selector in _adapters(model):
-            found.say(selector, frozen=False)
+            configs.say(selector, frozen=False)
     for selector in selectors:
         with context("freeze"):
             check_selector(selector, model)
-        found.say(selector, frozen=True)
+        configs.say(selector, frozen=True)
 
 
-def _recompute(found: _Configs, model: Model, decided: DecidedPlan, stages: tuple[Stage, ...]) -> None:
+def _recompute(configs: _Configs, model: Model, decided: DecidedPlan, stages: tuple[Stage, ...]) -> None:
     recompute, layers = decided.value("recompute"), decided.value("recompute_layers")
     if recompute in ("selective", "full"):
         if layers is None:
             for block in model.blocks:
                 if block.indexed:  # frameworks checkpoint layers, never the embedding or the loss
-                    found.say(block.name, recompute=recompute)
+                    configs.say(block.name, recompute=recompute)
         else:
             for block, copies in _first_copies(model, stages, layers):
                 first, last = block.first + copies[0], block.first + copies[-1]
-                found.say(f"{block.name}.{first}-{last}", recompute=recompute)
+                configs.say(f"{block.name}.{first}-{last}", recompute=recompute)
     kinds = {kind for module in decided.value("recompute_modules") for kind in _MODULES[module]}
     if recompute == "op":
         kinds |= {kind for row in _MODULES.values() for kind in row}
     for selector, _ in _ops_of_layers(model, lambda op: op.kind in kinds):
-        found.say(selector, recompute="full")
+        configs.say(selector, recompute="full")
     if recompute == "op":
-        _recompute_second_gemms(found, model)
+        _recompute_second_gemms(configs, model)
 
 
-def _recompute_second_gemms(found: _Configs, model: Model) -> None:
+def _recompute_second_gemms(configs: _Configs, model: Model) -> None:
     """Every second GEMM of a layer runs again, as in torchtitan's selective per-op checkpointing.
 
     The GEMMs of a layer are fewer here (query, key and value are one), so the
     projections run again in every layer and the wide GEMM before the
     activation in every second: the same share of the FLOP.
     """
-    for selector, _ in _ops_of_layers(model, lambda op: op.name.endswith("attention.proj")):
-        found.say(selector, recompute="full")
+    for block in model.blocks:
+        attended = {out.tensor for op in block.ops if op.kind is OpKind.ATTENTION for out in op.outputs}
+        for op in block.ops:
+            is_gemm = op.kind is OpKind.LINEAR and RANK not in op.dims
+            if block.indexed and is_gemm and op.inputs[0].tensor in attended:
+                configs.say(_selector(block, op), recompute="full")
     for block in model.blocks:
         last = block.count // ALTERNATE - 1
+        active = {item.tensor for op in block.ops if op.kind is OpKind.ACTIVATION for item in op.inputs}
         if block.indexed and last >= 0:
             for op in block.ops:
-                if op.name.endswith((".gate_up", ".fc1")):
+                feeds = op.kind is OpKind.LINEAR and any(out.tensor in active for out in op.outputs)
+                if feeds or op.name.endswith((".gate_up", ".fc1")):  # adapters stand between the two
                     first = block.first
-                    found.say(f"{block.name}.{first}-{first + last}.{op.name}", recompute="full")
+                    configs.say(f"{block.name}.{first}-{first + last}.{op.name}", recompute="full")
 
 
 def _shard_sequence(
-    found: _Configs, model: Model, axes: tuple[str, ...], partition: dict[str, tuple[str, ...]]
+    configs: _Configs, model: Model, axes: tuple[str, ...], partition: dict[str, tuple[str, ...]]
 ) -> None:
     tensor = named(axes, "tp", "tq")
     sequence = {"seq": (*named(axes, "cp"), *tensor)}
     # tokens that tensor ranks share are sent to the experts that these ranks share
     to_experts = {**sequence, "experts": ()} if set(tensor) & set(partition.get("experts", ())) else sequence
     for selector, op in _sequence_parallel_ops(model):
-        found.say(selector, partition=to_experts if "experts" in op.dims else sequence)
+        configs.say(selector, partition=to_experts if "experts" in op.dims else sequence)
 
 
 # -- ops of a model -------------------------------------------------------------------

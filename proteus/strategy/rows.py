@@ -89,30 +89,30 @@ def _place(
 
 
 def _op_config(run: BlockRun, op: Op, config: NodeConfig) -> NodeConfig:
-    """What an op is told of beside its partition and memory: of freezing only where it has a parameter."""
+    """The settings of an op besides partition and memory; `frozen` only if it has a parameter."""
     has_parameter = any(run.block.tensors[operand.tensor].kind == "parameter" for operand in op.inputs)
     return NodeConfig(recompute=config.recompute, frozen=config.frozen if has_parameter else None)
 
 
 def _said(run: BlockRun, node: tuple[str, ...]) -> NodeConfig:
     """What was said of this very node of the block, by whatever selector; what its parents say is shown there."""
-    said = NodeConfig()
+    node_config = NodeConfig()
     for selector, config in run.entries:
-        found = match_block(selector, run.block) if selector else None
-        if found and len(found.tail) == len(node) and all(w in ("*", h) for w, h in zip(found.tail, node)):
-            said = config.over(said)
-    return said
+        match = match_block(selector, run.block) if selector else None
+        if match and len(match.tail) == len(node) and all(w in ("*", h) for w, h in zip(match.tail, node)):
+            node_config = config.over(node_config)
+    return node_config
 
 
 def _badges(config: NodeConfig) -> tuple[str, ...]:
-    found = []
+    badges = []
     if config.recompute and config.recompute != "none":
-        found.append(f"recompute {config.recompute}")
+        badges.append(f"recompute {config.recompute}")
     if config.exchange:
-        found.append(config.exchange)
+        badges.append(config.exchange)
     if config.frozen is not None:
-        found.append(FREEZING[config.frozen])
-    return tuple(found)
+        badges.append(FREEZING[config.frozen])
+    return tuple(badges)
 
 
 def _partition(config: NodeConfig) -> str:

@@ -14,7 +14,7 @@ SHARES = (0.25, 0.5, 0.75)
 
 
 def is_auto(tree: StrategyTree) -> bool:
-    """Whether the tree asks for as little recomputation as fits."""
+    """Whether the tree uses the least recomputation that fits."""
     return tree.plan is not None and tree.decided.value("recompute") == "auto"
 
 

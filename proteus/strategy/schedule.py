@@ -28,9 +28,9 @@ from proteus.strategy.schedules.timing import (
 )
 
 #: more than any model has blocks
-MOST_CHUNKS = 10_000
+MAX_CHUNKS = 10_000
 #: micro-batches × chunks; a step of more would take minutes to simulate and more memory than a machine has
-MOST_STEPS = 2**20
+MAX_STEPS = 2**20
 
 
 class Rule(NamedTuple):
@@ -80,9 +80,9 @@ def placement(name: str, num_ranks: int, virtual_stages: int = 1) -> tuple[int, 
     rule = _rule(name)
     if num_ranks < 1:
         raise StrategyError(f"{name}: {num_ranks} pipeline ranks; a pipeline needs at least 1")
-    if num_ranks * virtual_stages > MOST_CHUNKS:
+    if num_ranks * virtual_stages > MAX_CHUNKS:
         raise StrategyError(
-            f"{name}: {num_ranks} pipeline ranks of {virtual_stages} chunks; at most {MOST_CHUNKS} chunks, "
+            f"{name}: {num_ranks} pipeline ranks of {virtual_stages} chunks; at most {MAX_CHUNKS} chunks, "
             "which is more than any model has blocks"
         )
     if rule.shape == "line":
@@ -142,10 +142,10 @@ def plan(
     chunk_rank = placement(name, num_ranks, virtual_stages)
     if num_micro_batches < 1:
         raise StrategyError(f"{name}: {num_micro_batches} micro-batches; a step needs at least 1")
-    if num_micro_batches * len(chunk_rank) > MOST_STEPS:
+    if num_micro_batches * len(chunk_rank) > MAX_STEPS:
         raise StrategyError(
             f"{name}: {num_micro_batches} micro-batches through {len(chunk_rank)} chunks; at most "
-            f"{MOST_STEPS // len(chunk_rank)} micro-batches, so lower global_batch or raise micro_batch"
+            f"{MAX_STEPS // len(chunk_rank)} micro-batches, so lower global_batch or raise micro_batch"
         )
     if max_in_flight is not None and max_in_flight < 1:
         raise StrategyError(f"{name}: max_in_flight={max_in_flight}; at least 1 micro-batch must be in flight")

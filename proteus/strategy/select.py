@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proteus.errors import StrategyError, unknown
-from proteus.identity import Same
+from proteus.identity import ById
 from proteus.model.graph import Block, Model
 
 _RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
@@ -49,25 +49,25 @@ def segments_of(selector: str) -> tuple[str, ...]:
 
 def match_block(selector: str, block: Block) -> Match | None:
     """How `selector` meets `block`; None when it names no op of it."""
-    return _match(selector, Same(block))
+    return _match(selector, ById(block))
 
 
 @lru_cache(maxsize=8192)
-def _match(selector: str, same: Same[Block]) -> Match | None:
+def _match(selector: str, same: ById[Block]) -> Match | None:
     block = same.value
     parts = segments_of(selector)
-    own = block.name.split(".")
-    if any(want not in ("*", have) for want, have in zip(parts, own, strict=False)):
+    name_parts = block.name.split(".")
+    if any(want not in ("*", have) for want, have in zip(parts, name_parts, strict=False)):
         return None
-    rest = parts[len(own) :]
+    rest = parts[len(name_parts) :]
     copies: range | None = None
     if block.indexed and rest:
-        found = _RANGE.match(rest[0])
-        if not found and rest[0] != "*":
+        layer_range = _RANGE.match(rest[0])
+        if not layer_range and rest[0] != "*":
             return None
-        if found:
-            first = int(found.group(1)) - block.first
-            last = int(found.group(2) or found.group(1)) - block.first
+        if layer_range:
+            first = int(layer_range.group(1)) - block.first
+            last = int(layer_range.group(2) or layer_range.group(1)) - block.first
             copies = range(max(first, 0), min(last + 1, block.count))
             if not copies:
                 return None

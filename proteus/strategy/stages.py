@@ -115,9 +115,9 @@ def light_last_stage(layers: int, chunks: int) -> tuple[int, ...] | None:
         return layers_per_stage(layers, chunks)
     absent = min(chunks - 1, layers // chunks)
     each, more = divmod(layers + absent, chunks)
-    found = [each + (i >= chunks - more) for i in range(chunks)]
-    found[-1] -= absent
-    return tuple(found)
+    layer_counts = [each + (i >= chunks - more) for i in range(chunks)]
+    layer_counts[-1] -= absent
+    return tuple(layer_counts)
 
 
 def filled_stages(layers: int, chunks: int) -> tuple[int, ...] | None:
@@ -148,10 +148,10 @@ def equal_modules(layers: int, chunks: int) -> tuple[int, ...] | None:
     ((21, 19), (10, 11, 11, 8))
     """
     each, more = divmod(layers + 3, chunks)
-    found = [each + (i < more) for i in range(chunks)]
-    found[0] -= 1
-    found[-1] -= 2
-    return tuple(found) if min(found) >= 0 else layers_per_stage(layers, chunks)
+    layer_counts = [each + (i < more) for i in range(chunks)]
+    layer_counts[0] -= 1
+    layer_counts[-1] -= 2
+    return tuple(layer_counts) if min(layer_counts) >= 0 else layers_per_stage(layers, chunks)
 
 
 def balanced(layers: int, chunks: int) -> None:
@@ -159,7 +159,7 @@ def balanced(layers: int, chunks: int) -> None:
     return None
 
 
-#: how layers are dealt to chunks: (layers of the model, chunks) → layers of each; None leaves it to `split_chain`
+#: how layers are split into chunks: (layers of the model, chunks) → layers of each; None leaves it to `split_chain`
 CUTS: Mapping[str, Callable[[int, int], tuple[int, ...] | None]] = {
     "balanced": balanced,
     "layers": layers_per_stage,

@@ -18,7 +18,7 @@ from proteus import frameworks
 from proteus.arguments import A, Each, Maybe, Text, Whole, takes
 from proteus.errors import InputError, StrategyError, context, unknown
 from proteus.frameworks import Framework
-from proteus.identity import Keyed
+from proteus.identity import MemoKey
 from proteus.mesh import Mesh
 from proteus.model.graph import Block, Model, Op, Role
 from proteus.strategy import recipe
@@ -82,7 +82,7 @@ class BlockRun:
     @cached_property
     def configs(self) -> Mapping[str, NodeConfig]:
         """What the tree says for every op of the block."""
-        return _configs_of(Keyed(self, id(self.block), self.key))  # an edit elsewhere finds them again
+        return _configs_of(MemoKey(self, id(self.block), self.key))  # an edit elsewhere finds them again
 
     def says(self, role: str) -> bool:
         """Whether any node above an op of the run has a memory config for `role`."""
@@ -95,22 +95,22 @@ class BlockRun:
 
 
 @lru_cache(maxsize=512)
-def _configs_of(key: Keyed[BlockRun]) -> Mapping[str, NodeConfig]:
+def _configs_of(key: MemoKey[BlockRun]) -> Mapping[str, NodeConfig]:
     block = key.value.block
-    matches = [(found, config) for selector, config in key.value.entries if (found := match_block(selector, block))]
+    matches = [(match, config) for selector, config in key.value.entries if (match := match_block(selector, block))]
     merged = {}
     for op in block.ops:
-        said = NodeConfig()
-        for found, config in matches:
-            if found.covers_op(op.name):
-                said = config.over(said)
-        merged[op.name] = said
+        op_config = NodeConfig()
+        for match, config in matches:
+            if match.covers_op(op.name):
+                op_config = config.over(op_config)
+        merged[op.name] = op_config
     return merged
 
 
 def selector_tail(selector: str, block: Block) -> tuple[str, ...]:
-    found = match_block(selector, block)
-    return found.tail if found else ()
+    match = match_block(selector, block)
+    return match.tail if match else ()
 
 
 def _is_whole(op: Op, dim: str) -> bool:
@@ -121,13 +121,13 @@ def _is_whole(op: Op, dim: str) -> bool:
 _PLAN_NAME = {"name": "schedule"}
 
 
-def _merged(edits: Edits, selector: str, said: NodeConfig) -> Edits:
-    """`edits` with `said` on top of what the node was told since it was last made to say nothing."""
+def _merged(edits: Edits, selector: str, config: NodeConfig) -> Edits:
+    """`edits` with `config` merged into the edits of the node since it was last cleared."""
     at = max((n for n, (path, _) in enumerate(edits) if path == selector), default=-1)
     before = edits[at][1] if at >= 0 else None
     if before is None:
-        return (*edits, (selector, said))
-    return (*edits[:at], (selector, said.over(before)), *edits[at + 1 :])
+        return (*edits, (selector, config))
+    return (*edits[:at], (selector, config.over(before)), *edits[at + 1 :])
 
 
 def _axes(value: object) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def _axes(value: object) -> tuple[str, ...]:
     return tuple(axes)
 
 
-#: (selector, what it was told) in order; None where the node was made to say nothing
+#: (selector, config) in order; None where the node was cleared
 Edits = tuple[tuple[str, NodeConfig | None], ...]
 
 
@@ -236,7 +236,7 @@ class StrategyTree:
 
     @property
     def decided(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is; of a tree built by hand what it shows."""
+        """Every field of the plan with its value and who set it; for a tree built by hand, what its nodes show."""
         if self._state.origin is not None:
             return self._state.origin.decided
         from proteus.strategy.by_hand import shown
@@ -263,24 +263,24 @@ class StrategyTree:
 
     def _edits_without_effect(self) -> Iterator[str]:
         """Edits that another plan left without effect; they stay, for a later plan."""
-        for selector, said in self.edits:
-            if said is None:
+        for selector, config in self.edits:
+            if config is None:
                 continue
             before = self._without_edit(selector)
-            for word in ineffective(before, before.told(selector, said), selector, said):
-                yield f"{selector or 'model'}: {word} changes nothing: {why_not(self, selector, word, said)}"
+            for word in ineffective(before, before.told(selector, config), selector, config):
+                yield f"{selector or 'model'}: {word} changes nothing: {why_not(self, selector, word, config)}"
 
     def _without_edit(self, selector: str) -> StrategyTree:
         origin = self._state.origin
         assert origin is not None
         configs = dict(origin.configs)
-        for path, said in origin.edits:
+        for path, config in origin.edits:
             if path == selector:
                 continue
-            if said is None:
+            if config is None:
                 configs.pop(path, None)
             else:
-                configs[path] = said.over(configs.get(path, NodeConfig()))
+                configs[path] = config.over(configs.get(path, NodeConfig()))
         return self._with(configs=tuple(configs.items()))
 
     @property
@@ -318,7 +318,7 @@ class StrategyTree:
         return self._runs
 
     def _find_runs(self) -> tuple[BlockRun, ...]:
-        found: list[BlockRun] = []
+        runs: list[BlockRun] = []
         position = 0
         ordered = sorted(self.configs, key=lambda item: len(segments_of(item[0])))
         borders = [(stage.blocks, chunk) for chunk, stage in enumerate(self.stages)]
@@ -335,13 +335,13 @@ class StrategyTree:
                 chunk = next(c for (lo, hi), c in borders if lo <= position + first < hi)
                 entries = tuple(item for item, where in matched if where.covers(first))
                 run = BlockRun(block=block, copies=range(first, last), chunk=chunk, entries=entries)
-                before = found[-1] if found else None
+                before = runs[-1] if runs else None
                 if before and before.block is block and before.chunk == chunk and before.key == run.key:
                     run = replace(run, copies=range(before.copies.start, last))
-                    found.pop()
-                found.append(run)
+                    runs.pop()
+                runs.append(run)
             position += block.count
-        return tuple(found)
+        return tuple(runs)
 
     # -- changes, each giving a new tree ----------------------------------
 
@@ -383,28 +383,28 @@ class StrategyTree:
         """
         with context(selector or "model" if isinstance(selector, str) else "selector"):
             if not isinstance(selector, str):
-                raise StrategyError(f"{selector!r} is no path; it is text such as 'layers.0-3.mlp'")
+                raise StrategyError(f"{selector!r} is not a path; it is text such as 'layers.0-3.mlp'")
             check_selector(selector, self.model)
-            said = self._checked(selector, partition, memory, recompute, exchange, frozen)
-            new = self.told(selector, said)
-            for word in ineffective(self, new, selector, said):
-                raise StrategyError(f"{word} would change nothing: {why_not(new, selector, word, said)}")
+            config = self._checked(selector, partition, memory, recompute, exchange, frozen)
+            new = self.told(selector, config)
+            for word in ineffective(self, new, selector, config):
+                raise StrategyError(f"{word} would change nothing: {why_not(new, selector, word, config)}")
         return new
 
-    def edit(self, selector: str, **said: Any) -> StrategyTree:
-        """As :meth:`set`, but what changes nothing for now stays, and is told by :attr:`notes`."""
+    def edit(self, selector: str, **given: Any) -> StrategyTree:
+        """As :meth:`set`, but settings without effect are kept and listed in :attr:`notes`."""
         with context(selector or "model"):
             check_selector(selector, self.model)
             names = ("partition", "memory", "recompute", "exchange", "frozen")
-            return self.told(selector, self._checked(selector, *(said.get(name) for name in names)))
+            return self.told(selector, self._checked(selector, *(given.get(name) for name in names)))
 
-    def told(self, selector: str, said: NodeConfig) -> StrategyTree:
-        """The tree whose node `selector` says `said` on top of what it said, unchecked; :meth:`set` checks."""
+    def told(self, selector: str, config: NodeConfig) -> StrategyTree:
+        """The tree whose node `selector` says `config` on top of what it said, unchecked; :meth:`set` checks."""
         configs = dict(self.configs)
-        configs[selector] = said.over(configs.get(selector, NodeConfig()))
+        configs[selector] = config.over(configs.get(selector, NodeConfig()))
         origin = self._state.origin
         if origin is not None:
-            origin = replace(origin, edits=_merged(origin.edits, selector, said))
+            origin = replace(origin, edits=_merged(origin.edits, selector, config))
         return self._with(configs=tuple(configs.items()), origin=origin)
 
     def _checked(
@@ -457,9 +457,9 @@ class StrategyTree:
         dims = {
             dim
             for block in self.model.blocks
-            if (found := match_block(selector, block))
+            if (match := match_block(selector, block))
             for op in block.ops
-            if found.covers_op(op.name)
+            if match.covers_op(op.name)
             for dim in op.dims
         }
         used: dict[str, str] = {}
@@ -490,9 +490,9 @@ class StrategyTree:
         return [
             op
             for block in self.model.blocks
-            if (found := match_block(selector, block))
+            if (match := match_block(selector, block))
             for op in block.ops
-            if len(found.tail) == len(op.name.split(".")) and found.covers_op(op.name)
+            if len(match.tail) == len(op.name.split(".")) and match.covers_op(op.name)
         ]
 
     def with_training(self, **changes: Any) -> StrategyTree:
@@ -531,7 +531,7 @@ class StrategyTree:
         new = tree._with(schedule=replace(tree.schedule, **changes)) if changes else tree
         return _undoing(new, self)
 
-    @takes(StrategyError, mesh=A(Mesh), stages=Each(A(Stage), least=1))
+    @takes(StrategyError, mesh=A(Mesh), stages=Each(A(Stage), minimum=1))
     def with_mesh(self, mesh: Mesh, stages: tuple[Stage, ...]) -> StrategyTree:
         """Set the devices: the whole mesh and the stages on it.
 
@@ -632,10 +632,10 @@ class StrategyTree:
         ('you', 'bf16')
         """
         fields = {name: value for name, value in locals().items() if name in specs() and value is not None}
-        said = {**fields, **unknown_fields}
+        given_fields = {**fields, **unknown_fields}
         if plan is not None and not isinstance(plan, Plan):
             raise StrategyError(f"{plan!r} is no pt.Plan; degrees are given by name, such as dp=4")
-        return _carried_out(self._to_carry_out(), (plan or Plan()).changed(**said), self)
+        return _carried_out(self._to_carry_out(), (plan or Plan()).changed(**given_fields), self)
 
     def _to_carry_out(self) -> Model:
         """The model that another plan begins with: adapters stay, what else a plan made of it does not."""
@@ -701,7 +701,7 @@ class StrategyTree:
             self._check_axes(selector, config.partition or {}, config.memory or {})
         return self.told(selector, config)
 
-    @takes(StrategyError, num_devices=Whole(least=1))
+    @takes(StrategyError, num_devices=Whole(minimum=1))
     def on_devices(self, num_devices: int) -> StrategyTree:
         """The tree on a cluster of that many devices, which ``dp="fill"`` fills, now or after a later change."""
         origin = self._state.origin
@@ -745,7 +745,7 @@ class StrategyTree:
     def diff(self, other: StrategyTree) -> list[str]:
         """One line for everything in which this tree differs from `other`."""
         if not isinstance(other, StrategyTree):
-            raise StrategyError(f"{other!r} is no strategy tree to compare with")
+            raise StrategyError(f"{other!r} is not a strategy tree to compare with")
         lines = []
         if self.model.lora != other.model.lora:
             lines.append(f"lora: {other.model.lora!r} → {self.model.lora!r}")
@@ -826,13 +826,13 @@ class Selection:
     @property
     def paths(self) -> list[str]:
         """Full paths of the ops it covers, runs of equal blocks as ranges."""
-        found: list[str] = []
+        paths: list[str] = []
         for run in self.tree.runs():
             where = match_block(self.selector, run.block)
             if where is None or (where.copies is not None and not set(where.copies) & set(run.copies)):
                 continue
-            found.extend(f"{run.path}.{op.name}" for op in run.block.ops if where.covers_op(op.name))
-        return found
+            paths.extend(f"{run.path}.{op.name}" for op in run.block.ops if where.covers_op(op.name))
+        return paths
 
     def config(self) -> dict[str, NodeConfig]:
         """What the tree says for every op it covers (before propagation)."""

@@ -48,7 +48,7 @@ ROOT = "model"
 _TOP = ("model", "digest", "seq", "lora", "plan", "mesh", "training", "schedule", "stages", "nodes")
 #: what a plan says itself
 _NOT_BESIDE_PLAN = ("mesh", "training", "stages")
-#: the recipe's word for a node is dropped before the node is told anything else
+#: the recipe's setting of a node is dropped before any other edit of the node
 RESET = "reset"
 _NODE = ("partition", "memory", "recompute", "exchange", "frozen")
 
@@ -70,10 +70,10 @@ def _model(model: Model) -> dict[str, Any]:
     return {"model": model.origin.plain(), **lora}
 
 
-def _planned(tree: StrategyTree, said: Plan) -> dict[str, Any]:
-    plan = {name: list(value) if isinstance(value, tuple) else value for name, value in said.said.items()}
-    if said.framework is not None:
-        plan["framework"] = specs()["framework"].kind.text(said.framework)
+def _planned(tree: StrategyTree, given_plan: Plan) -> dict[str, Any]:
+    plan = {name: list(value) if isinstance(value, tuple) else value for name, value in given_plan.said.items()}
+    if given_plan.framework is not None:
+        plan["framework"] = specs()["framework"].kind.text(given_plan.framework)
     nodes: dict[str, Any] = {}
     for selector, config in tree.edits:
         name = selector or ROOT
@@ -205,9 +205,9 @@ class _Reader:
             raise self.fail(path, f"expected a name, found {value!r}")
         return value
 
-    def integer(self, value: Any, path: tuple[str, ...], least: int = 0) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.fail(path, f"expected a whole number of at least {least}, found {value!r}")
+    def integer(self, value: Any, path: tuple[str, ...], minimum: int = 0) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise self.fail(path, f"expected a whole number of at least {minimum}, found {value!r}")
         return value
 
     def optional_int(self, value: Mapping[str, Any], key: str, path: tuple[str, ...]) -> int | None:
@@ -262,19 +262,19 @@ class _Reader:
         """Fields of :class:`Training`, each checked as the plan's field of that name."""
         row = self.mapping(value, path)
         self.only(row, [f.name for f in fields(Training)], path)
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, item in row.items():
             with context(self.where((*path, name))):
-                found[name] = getattr(Plan.of({name: item}), name)
+                values[name] = getattr(Plan.of({name: item}), name)
                 if name == "framework":
-                    found[name] = framework_of(Plan(framework=item))
-        return found
+                    values[name] = framework_of(Plan(framework=item))
+        return values
 
     def fields(self, value: Any, of: type, path: tuple[str, ...]) -> dict[str, Any]:
         row = self.mapping(value, path)
         kinds = {f.name: f.type for f in fields(of)}
         self.only(row, list(kinds), path)
-        found = {}
+        items = {}
         for key, item in row.items():
             kind = str(kinds[key])
             at = (*path, key)
@@ -294,8 +294,8 @@ class _Reader:
             elif kind == "Framework":
                 with context(self.where(at)):
                     item = frameworks.load(self.text(item, at))
-            found[key] = item
-        return found
+            items[key] = item
+        return items
 
     def lora(self, value: Any, path: tuple[str, ...]) -> Lora:
         row = self.mapping(value, path)
@@ -316,7 +316,7 @@ class _Reader:
             return (Stage(blocks=(0, model.num_blocks), rank=0, mesh=inner, first_device=0),)
         if not isinstance(value, list) or not value:
             raise self.fail(("stages",), "expected a list of stages")
-        found = []
+        stages = []
         for number, item in enumerate(value):
             path = ("stages", str(number))
             row = self.mapping(item, path)
@@ -325,7 +325,7 @@ class _Reader:
             if not isinstance(blocks, list) or len(blocks) != 2:
                 raise self.fail((*path, "blocks"), f"expected [first, stop], found {blocks!r}")
             first, stop = (self.integer(b, (*path, "blocks")) for b in blocks)
-            found.append(
+            stages.append(
                 Stage(
                     blocks=(first, stop),
                     rank=self.integer(row.get("rank", number), (*path, "rank")),
@@ -333,7 +333,7 @@ class _Reader:
                     first_device=self.integer(row.get("first_device", number * inner.size), (*path, "first_device")),
                 )
             )
-        return tuple(found)
+        return tuple(stages)
 
     def names(self, value: Any, path: tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -345,27 +345,27 @@ class _Reader:
     def node(self, value: Any, path: tuple[str, ...]) -> dict[str, Any]:
         row = self.mapping(value, path)
         self.only(row, _NODE, path)
-        found: dict[str, Any] = {key: row[key] for key in ("recompute", "exchange") if row.get(key) is not None}
+        config: dict[str, Any] = {key: row[key] for key in ("recompute", "exchange") if row.get(key) is not None}
         if row.get("frozen") is not None:
             if not isinstance(row["frozen"], bool) and row["frozen"] != "nf4":
                 raise self.fail((*path, "frozen"), f"expected true, false or nf4, found {row['frozen']!r}")
-            found["frozen"] = row["frozen"]
+            config["frozen"] = row["frozen"]
         if row.get("partition") is not None:
             at = (*path, "partition")
-            found["partition"] = {
+            config["partition"] = {
                 str(dim): self.names(axes, (*at, str(dim))) for dim, axes in self.mapping(row["partition"], at).items()
             }
         if row.get("memory") is not None:
             at = (*path, "memory")
             memory = self.mapping(row["memory"], at)
             self.only(memory, TENSOR_ROLES, at)
-            found["memory"] = {}
+            config["memory"] = {}
             for role, kept in memory.items():
                 item = self.mapping(kept, (*at, role))
                 self.only(item, ("axes", "offload"), (*at, role))
                 if not isinstance(item.get("offload", False), bool):
                     raise self.fail((*at, role, "offload"), f"expected true or false, found {item['offload']!r}")
-                found["memory"][role] = Memory(
+                config["memory"][role] = Memory(
                     axes=self.names(item.get("axes", []), (*at, role, "axes")), offload=item.get("offload", False)
                 )
-        return found
+        return config

@@ -41,7 +41,7 @@ class ModelCall:
         return models.load(self.name, **self.dims)
 
 
-def model_of(run: Run, said: Settings, assumed: list[str]) -> ModelCall:
+def model_of(run: Run, run_settings: Settings, assumed: list[str]) -> ModelCall:
     """The model of a run.
 
     Raises
@@ -50,9 +50,9 @@ def model_of(run: Run, said: Settings, assumed: list[str]) -> ModelCall:
         Sizes that no default can stand in for are missing.
     """
     run = _completed(run, assumed)
-    for what, value in (("hidden", run.hidden), ("layers", run.layers), ("heads", run.heads), ("seq_len", run.seq)):
+    for dim_name, value in (("hidden", run.hidden), ("layers", run.layers), ("heads", run.heads), ("seq_len", run.seq)):
         if value is None:
-            raise ModelError(f"{what} of the model is not stated")
+            raise ModelError(f"{dim_name} of the model is not stated")
     named = _with_its_sizes(run)
     name = named or _architecture(run, assumed)
     if named is not None:
@@ -64,7 +64,7 @@ def model_of(run: Run, said: Settings, assumed: list[str]) -> ModelCall:
     dims = {dim: value for dim, value in dims.items() if value is not None}
     if run.ffn is None and named is None:
         assumed.append(f"ffn {PLAIN_FFN} x hidden")
-    if run.vocab is None and "vocab" not in said.model and named is None:
+    if run.vocab is None and "vocab" not in run_settings.model and named is None:
         assumed.append(f"vocabulary {GPT2_VOCAB}")
         dims["vocab"] = GPT2_VOCAB
     if named is not None and models.fields(named).get("positions"):
@@ -77,7 +77,7 @@ def model_of(run: Run, said: Settings, assumed: list[str]) -> ModelCall:
         assumed.append("experts are loaded equally")
     elif named is not None and models.fields(named).get("experts"):
         dims["experts"] = None
-    return ModelCall(name=name, dims=_over(dims, said.model))
+    return ModelCall(name=name, dims=_over(dims, run_settings.model))
 
 
 def parameters_note(run: Run, model: Model) -> str | None:
@@ -91,11 +91,11 @@ def parameters_note(run: Run, model: Model) -> str | None:
 
 def _over(dims: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Dims with those that the settings state."""
-    found = dict(dims)
+    merged = dict(dims)
     for dim, value in changes.items():
-        below = found.get(dim)
-        found[dim] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return found
+        below = merged.get(dim)
+        merged[dim] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
 
 
 def _architecture(run: Run, assumed: list[str]) -> str:
@@ -111,7 +111,7 @@ def _architecture(run: Run, assumed: list[str]) -> str:
 
 
 def _with_its_sizes(run: Run) -> str | None:
-    """The model of the zoo that a name begins with, where it has the hidden size and heads of the run.
+    """The built-in model that a name begins with, where it has the hidden size and heads of the run.
 
     So remarks in a name do not hide what it names: "DeepSeekV3 (tokendrop)", "DeepSeek V3 671B".
     """

@@ -1,4 +1,4 @@
-"""A published run as a question that anybody could ask: a model, a plan and hosts, in the words of the public API."""
+"""A published run as input of the public API: a model, a plan and hosts."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def case_of(run: Run) -> Case:
         Why the run cannot be expressed.
     """
     assumed: list[str] = []
-    said = settings.parse(run.settings)
+    run_settings = settings.parse(run.settings)
     gpu = gpu_of(run)
-    hosts = hosts_of(run, said, assumed)
+    hosts = hosts_of(run, run_settings, assumed)
     if run.kind == "classic":
-        model, plan = classic_question(run, said, gpu, assumed)
+        model, plan = classic_question(run, run_settings, gpu, assumed)
     else:
-        model, plan = model_of(run, said, assumed), plan_of(run, said, gpu, assumed)
+        model, plan = model_of(run, run_settings, assumed), plan_of(run, run_settings, gpu, assumed)
     tree = pt.StrategyTree(model.load()).parallelize(plan)
     note = parameters_note(run, tree.given_model or tree.model)
     if run.table_assumed:

@@ -1,4 +1,4 @@
-"""Benchmarks of named models: images and BERT, data parallel, one batch by GPU."""
+"""Benchmarks of named models: images and BERT, data-parallel, one batch per GPU."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Clocking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """A model of the zoo as the well-known benchmark scripts train it.
+    """A built-in model as the well-known benchmark scripts train it.
 
     Parameters
     ----------
@@ -118,10 +118,10 @@ BIN_TOKENS, SHARE_FILLED, UNBINNED_TOKENS = 64, 0.5, 128
 
 def as_clocked(run: Run) -> Run:
     """The run with the time of its steps alone, where its script's rate is of something else."""
-    found = _benchmark(run)
-    if found is None or found.clocking is None or run.step_time_s is None or run.global_batch is None:
+    benchmark = _benchmark(run)
+    if benchmark is None or benchmark.clocking is None or run.step_time_s is None or run.global_batch is None:
         return run
-    step_s = found.clocking.step_s(run.step_time_s, run.global_batch)
+    step_s = benchmark.clocking.step_s(run.step_time_s, run.global_batch)
     return replace(run, step_time_s=step_s if step_s > 0 else None)
 
 
@@ -129,7 +129,7 @@ def _benchmark(run: Run) -> Benchmark | None:
     return next((b for b in BENCHMARKS if any(word in run.model for word in b.words)), None)
 
 
-def classic_question(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> tuple[ModelCall, Plan]:
+def classic_question(run: Run, run_settings: Settings, gpu: Gpu, assumed: list[str]) -> tuple[ModelCall, Plan]:
     """The model and the plan of a benchmark.
 
     Raises
@@ -137,45 +137,45 @@ def classic_question(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> 
     ModelError, StrategyError
         The zoo has no such model, or the row lacks what it takes.
     """
-    found = _benchmark(run)
-    if found is None:
+    benchmark = _benchmark(run)
+    if benchmark is None:
         raise ModelError(f"model {run.model!r} is not in the zoo")
     if run.micro_batch is None:
         raise StrategyError("the batch is not stated")
-    if found.clocking is not None:
-        assumed.append(f"the first step takes {found.clocking.start_s:g} s more")
+    if benchmark.clocking is not None:
+        assumed.append(f"the first step takes {benchmark.clocking.start_s:g} s more")
     precision = _precision(run, gpu)
     of_table = frameworks.find(run.framework)
     if of_table is not None and of_table.name in GRAPH_EXECUTORS:
         framework = of_table
     else:
-        framework = frameworks.load((precision != "fp16" and found.wide_framework) or found.framework)
+        framework = frameworks.load((precision != "fp16" and benchmark.wide_framework) or benchmark.framework)
         if precision == "fp16" and run.framework == "pytorch":
             # ConvNets README of DeepLearningExamples: --memory-format nhwc with mixed precision; forks leave PyTorch's
             # nchw
             framework = framework.but(channels_last=True)
-    seq = found.seq
-    if "bert" in found.model:
+    seq = benchmark.seq
+    if "bert" in benchmark.model:
         seq = run.seq or seq
         if seq is None:
             raise StrategyError("the length of the sequences is not stated")
         if run.seq is None:
             assumed.append(f"{seq} tokens")
-        if found.predicts_masked and run.framework == "pytorch" and seq > UNBINNED_TOKENS:
+        if benchmark.predicts_masked and run.framework == "pytorch" and seq > UNBINNED_TOKENS:
             assumed.append(f"sequences of up to {seq} tokens in bins of {BIN_TOKENS}")
             seq = int(SHARE_FILLED * seq) + BIN_TOKENS // 2
     dims: dict[str, int] = {} if seq is None else {"seq": seq}
-    if found.predicts_masked and seq:
+    if benchmark.predicts_masked and seq:
         dims["predictions"] = -(-seq * MASKED_PERCENT // 100)
     plan = Plan(
         dp=run.num_gpus or 1,
         micro_batch=run.micro_batch,
         global_batch=run.global_batch,
         precision=precision,
-        optimizer=found.optimizer,
-        framework=changed(framework, dict(said.framework)).text,
+        optimizer=benchmark.optimizer,
+        framework=changed(framework, dict(run_settings.framework)).text,
     )
-    return ModelCall(name=found.model, dims={**dims, **said.model}), plan.changed(**said.plan)
+    return ModelCall(name=benchmark.model, dims={**dims, **run_settings.model}), plan.changed(**run_settings.plan)
 
 
 def _precision(run: Run, gpu: Gpu) -> str:

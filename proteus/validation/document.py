@@ -1,4 +1,4 @@
-"""docs/accuracy.md, written from scores: tables, plots, what is not reached and why."""
+"""docs/accuracy.md, written from scores: tables, plots, which targets are missed and why."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FIRST = Path(__file__).with_name("data") / "later_first.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that the page says.
+    """Everything that the page shows.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ def by_family(runs: Sequence[Run], scores: Sequence[Score]) -> list[tuple[str, l
     """The scores of the six frameworks with the most runs, and of all others."""
     family = {run.id: family_of(run) for run in runs}
     names = [name for name, _ in Counter(family.values()).most_common(6)]
-    found = [(name, [s for s in scores if family.get(s.id) == name]) for name in names]
-    return [*found, ("others", [s for s in scores if family.get(s.id) not in names])]
+    groups = [(name, [s for s in scores if family.get(s.id) == name]) for name in names]
+    return [*groups, ("others", [s for s in scores if family.get(s.id) not in names])]
 
 
 def family_of(run: Run) -> str:
@@ -132,10 +132,10 @@ def page(evidence: Evidence, folder: str) -> str:
         "## By source table",
         "`n/e`: not expressible. `bias`: median signed error. `in band`: rows whose measured step time lies in the "
         "predicted band. `tau`: Kendall's tau of the throughput per GPU. "
-        "`verdicts`: fits or out of memory, told right. `held out`: mean error with the constants seen in whole "
-        "steps (below) as they are without this table. `warm`: mean error of the other rows after one run was seen. "
-        "`one scale`: mean error left when the best single factor for the whole table is known: what lies beyond a "
-        "factor on a machine's speed.",
+        "`verdicts`: correct verdicts, fits or out of memory. `held out`: mean error with the whole-step constants "
+        "(below) fitted without this table. `warm`: mean error of the other rows after one run was seen. "
+        "`one scale`: mean error after scaling the whole table by the best single factor, that is, the error that no "
+        "constant of the machine's speed can remove.",
         _tables(cold, warm),
         *_later(evidence, folder),
         "## The band of a prediction",
@@ -197,10 +197,10 @@ def _overall(cold: Sequence[Score], warm: Sequence[Score]) -> str:
         ]
 
     rows = [
-        (what, got, want, got_warm if want_warm else "", want_warm)
-        for (what, want, want_warm), got, got_warm in zip(TARGETS, numbers(cold), numbers(warm), strict=True)
+        (label, got, want, got_warm if want_warm else "", want_warm)
+        for (label, want, want_warm), got, got_warm in zip(TARGETS, numbers(cold), numbers(warm), strict=True)
     ]
-    return table(("", "cold", "wanted", "warm", "wanted"), rows)
+    return table(("", "cold", "target", "warm", "target"), rows)
 
 
 def _tables(cold: Sequence[Score], warm: Sequence[Score]) -> str:
@@ -235,19 +235,19 @@ def first_met_error() -> float:
 
 
 def _first_met(evidence: Evidence) -> list[str]:
-    """The error on tables that nobody had seen, beside the error after what they showed was mended."""
+    """The error on tables when first met, beside the error after the problems that they showed were mended."""
     if not evidence.later:
         return []
-    now = mean_table_error(summarize(found) for found in by_table(evidence.later).values())
+    now = mean_table_error(summarize(rows) for rows in by_table(evidence.later).values())
     return [
         f"Tables that were collected later had a mean error of {percent(first_met_error())} when they were first met, "
-        f"and have {percent(now)} after what they showed to be wrong was mended: the first number is what to expect of "
-        "a run that nobody has compared yet."
+        f"and have {percent(now)} after mending what they showed to be wrong. Expect the first number for a run that "
+        "has not been compared before."
     ]
 
 
 def _later(evidence: Evidence, folder: str) -> list[str]:
-    """The tables that shaped nothing, as they were first met and now."""
+    """The tables that no constant was fitted to, as they were first met and now."""
     if not evidence.later:
         return []
     first: dict[str, dict[str, float | None]] = json.loads(FIRST.read_text(encoding="utf-8"))["tables"]
@@ -261,19 +261,19 @@ def _later(evidence: Evidence, folder: str) -> list[str]:
         more = (warm, then.get("mean_error"), then.get("coverage"))
         rows.append((*_cells(name, s), *(percent(share) for share in more)))
     text = (
-        f"{len(evidence.later)} more runs, from {len(tables)} tables, were collected when every constant had been set; "
-        "no constant of a cold prediction was fitted to them, only the band and how far one run teaches another. "
-        "`first` is how they were predicted when they were met (mean error, share in the band). What they showed to be "
-        "wrong was then mended: models and settings that were not understood, and physics that was missing."
+        f"{len(evidence.later)} more runs, from {len(tables)} tables, were collected after every constant was set; "
+        "no constant of a cold prediction was fitted to them, only the band and the weight of one run in warm "
+        "predictions. `first` is the prediction when they were first met (mean error, share in the band). Then the "
+        "problems that they showed were mended: models and settings that were not understood, and missing effects."
     )
     means = [percent(mean_table_error(found)) for found in (tables, after.values())]
-    told = (
+    sentence = (
         f"Mean over tables of their mean error: {percent(first_met_error())} when first met, {means[0]} now, "
         f"{means[1]} after one run was seen; median over rows {percent(summarize(evidence.later).median_error)}."
     )
     picture = f"![predicted against measured, runs collected later]({folder}/later.svg)"
     lines = table((*HEADER, "warm", "first", "first in band"), rows)
-    return ["## Tables collected later", text, told, picture, lines]
+    return ["## Tables collected later", text, sentence, picture, lines]
 
 
 def _cells(name: str, s: Summary) -> tuple[str, ...]:
@@ -296,7 +296,7 @@ def _cells(name: str, s: Summary) -> tuple[str, ...]:
 
 
 def _band() -> str:
-    """What the band is made of, and whether it holds what it says where tables are left out."""
+    """The parts of the band, and how often it holds for tables left out of the fit."""
     data = residuals.table()
     rows = [
         (
@@ -309,18 +309,18 @@ def _band() -> str:
         )
         for kind, found in data["checked"].items()
     ]
-    header = ("steps of", "rows", "tables", "residual of whole steps", "in band, by row", "by table")
+    header = ("steps of", "rows", "tables", "whole-step error", "in band, per row", "per table")
     text = (
-        "`Result.step_time_band` is where four of five measured step times lie. It is made of what kernels and "
-        "collectives were off by on sources that took no part in their fits, each with its time on the critical path, "
-        "and of a residual of whole steps that these do not explain, written by `benchmarks/fit_residuals.py`. Here "
-        "the residual is that of all other tables, and no table has a share in the constants seen in whole steps; "
-        "with its share, as in the tables above, the band holds more:"
+        "`Result.step_time_band` is the range expected to hold 80 % of measured step times. It combines the errors of "
+        "kernels and collectives on sources left out of their fits, weighted by their time on the critical path, "
+        "with the whole-step error that these do not explain (`benchmarks/fit_residuals.py`). In this table, both "
+        "the whole-step error and the whole-step constants come from all other tables. With the table's own share, "
+        "as in the tables above, the band holds more often:"
     )
     after = (
-        f"A step that only the host's launches set is off by {percent(data['host'])} (standard deviation). "
+        f"The error of a host-bound step is {percent(data['host'])} (standard deviation). "
         f"Once one run of a machine is seen, the band is {data['calibrated']:.2f} times as wide. Two predictions share "
-        "most of their errors, so bands that overlap do not say that two strategies cannot be told apart."
+        "most of their errors, so overlapping bands do not make two strategies equal."
     )
     return "\n\n".join([text, table(header, rows), after])
 
@@ -329,7 +329,7 @@ def _ablation(cold: Sequence[Score], ablation: Mapping[str, Sequence[Score]]) ->
     rows = []
     for name, scores in {"all on": cold, **ablation}.items():
         s = summarize(scores)
-        tables = [summarize(found) for found in by_table(scores).values()]
+        tables = [summarize(table_scores) for table_scores in by_table(scores).values()]
         tau = mean_tau(scores)
         bias = "-" if s.bias is None else f"{100 * s.bias:+.1f}%"
         rows.append(
@@ -350,7 +350,7 @@ def _notes() -> str:
 
 def _kernels() -> str:
     families, sources, agree = kernels.tables()
-    by_family = ("", "rows", "same chip, by row", "by source", "all, by row", "by source", "wanted")
+    by_family = ("", "rows", "same chip, per row", "per source", "all, per row", "per source", "target")
     by_source = ("family", "chip", "dtype", "source", "against", "rows", "error", "bias", "harness, µs")
     shared = ("same shapes", "chip", "dtype", "one source", "other source", "rows", "factor", "spread beyond it")
     return "\n\n".join([table(by_family, families), kernels.notes(), table(by_source, sources), table(shared, agree)])
@@ -371,7 +371,7 @@ def _worst(scores: Sequence[Score], ladders: Mapping[str, str]) -> str:
 
 def _assumed(scores: Sequence[Score]) -> str:
     counted = Counter(text for row in scores if row.status != NOT_EXPRESSIBLE for text in row.assumed)
-    return table(("where a run does not say", "rows"), [(text, str(n)) for text, n in counted.most_common(40)])
+    return table(("if a run does not say", "rows"), [(text, str(n)) for text, n in counted.most_common(40)])
 
 
 def _classic(scores: Sequence[Score]) -> str:
@@ -383,4 +383,4 @@ def _classic(scores: Sequence[Score]) -> str:
     ]
     skipped = sum(s.rows for s in tables.values() if not s.timed)
     text = table(("source and model", "rows", "timed", "median", "mean"), rows)
-    return f"{text}\n\n{skipped} rows are of models that the zoo does not have, or say no time per step."
+    return f"{text}\n\n{skipped} rows are for models that are not built in, or state no time per step."

@@ -66,5 +66,5 @@ def ladder(run: Run) -> str:
     parts = {"compute": mean([d.busy_s for d in result.devices]), "bubble": result.bubble_fraction}
     parts |= {kind: time_s / result.step_time_s for kind, time_s in result.exposed_comm_s.items()}
     parts["host"] = mean([d.host_s for d in result.devices])
-    told = [f"{name} {100 * share:.0f} %" for name, share in parts.items() if share >= 0.005]
-    return "predicted: " + ", ".join(told)
+    shares = [f"{name} {100 * share:.0f} %" for name, share in parts.items() if share >= 0.005]
+    return "predicted: " + ", ".join(shares)

@@ -1,4 +1,4 @@
-"""How far curves of kernels are from sources that they never saw; written by ``benchmarks/fit_ops.py``."""
+"""The error of kernel curves on sources left out of their fit; written by ``benchmarks/fit_ops.py``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from proteus.validation.report import percent
 DATA = Path(__file__).with_name("data")
 #: rows of the table by family and dtypes, and the error wanted
 ROWS = (
-    ("products, 16 bits", "gemm", ("half",), "12 %"),
-    ("products, 8 bits", "gemm", ("fp8",), "12 %"),
-    ("products, fp32 without tensor cores", "gemm", ("fp32",), "12 %"),
+    ("GEMMs, 16 bits", "gemm", ("half",), "12 %"),
+    ("GEMMs, 8 bits", "gemm", ("fp8",), "12 %"),
+    ("GEMMs, fp32 without tensor cores", "gemm", ("fp32",), "12 %"),
     ("attention", "attention", (), "15 %"),
     ("memory-bound", "memory", (), "15 %"),
     ("convolutions", "conv", (), "20 %"),
@@ -23,8 +23,8 @@ ROWS = (
 
 
 def load() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = json.loads((DATA / "kernels.json").read_text(encoding="utf-8"))
-    return found
+    rows: dict[str, list[dict[str, Any]]] = json.loads((DATA / "kernels.json").read_text(encoding="utf-8"))
+    return rows
 
 
 def mean_error(rows: Sequence[dict[str, Any]]) -> tuple[float | None, float | None]:
@@ -52,9 +52,9 @@ def tables() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]], list[tuple[s
         families.append((name, str(sum(row["rows"] for row in rows)), *map(percent, (*same, *every)), wanted))
         for row in rows:
             if row["rows"]:
-                what = (row["chip"], row["key"], row["source"].partition(",")[0], row["held_out"])
+                labels = (row["chip"], row["key"], row["source"].partition(",")[0], row["held_out"])
                 host = f"{row['host_us']:.0f}"
-                sources.append((name, *what, str(row["rows"]), percent(row["error"]), percent(row["bias"]), host))
+                sources.append((name, *labels, str(row["rows"]), percent(row["error"]), percent(row["bias"]), host))
     agree = [
         (
             *(str(row[name]) for name in ("family", "chip", "key", "one", "other", "rows")),
@@ -67,5 +67,5 @@ def tables() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]], list[tuple[s
 
 
 def notes() -> str:
-    """Why numbers are not reached."""
+    """Why targets are missed."""
     return (DATA / "kernels_notes.md").read_text(encoding="utf-8").strip()

@@ -62,7 +62,7 @@ def gpu_of(run: Run) -> Gpu:
     return gpu
 
 
-def hosts_of(run: Run, said: Settings, assumed: list[str]) -> str:
+def hosts_of(run: Run, run_settings: Settings, assumed: list[str]) -> str:
     """The hosts of a run, just enough; what was filled in is added to `assumed`.
 
     Raises
@@ -73,7 +73,7 @@ def hosts_of(run: Run, said: Settings, assumed: list[str]) -> str:
     gpu = gpu_of(run)
     num_gpus = run.num_gpus or 1
     width = run.gpus_per_node or DEFAULT_GPUS_PER_NODE
-    fields = dict(said.hosts)
+    fields = dict(run_settings.hosts)
     links = links_of(run.link)
     if run.gpus_per_node is None:
         assumed.append(f"{width} GPUs per node")

@@ -50,9 +50,9 @@ class Summary:
     coverage
         Share of the timed rows whose measured step time lies in the band.
     tau
-        Kendall's tau of predicted and measured throughput by GPU.
+        Kendall's tau of predicted and measured throughput per GPU.
     verdicts, right_verdicts
-        Runs known to fit or not, and how many were told right.
+        Runs known to fit or not, and how many verdicts are correct.
     missed_oom, false_oom
         Out of memory in truth but not in the prediction, and the other way.
     memory_error
@@ -86,9 +86,11 @@ def summarize(scores: Iterable[Score]) -> Summary:
     timed = [row for row in rows if row.time_error is not None]
     errors = [abs(row.time_error) for row in timed if row.time_error is not None]
     signed = [row.time_error for row in timed if row.time_error is not None]
-    inside = [found for row in timed if (found := row.is_in_band) is not None]
+    inside = [is_in_band for row in timed if (is_in_band := row.is_in_band) is not None]
     memory = [abs(error) for row in rows if (error := row.memory_error) is not None]
-    told = [row for row in rows if row.status == SCORED and row.fits is not None and row.measured_fits is not None]
+    with_verdict = [
+        row for row in rows if row.status == SCORED and row.fits is not None and row.measured_fits is not None
+    ]
     tau = None
     if len(timed) > 1:
         tau = kendall_tau(
@@ -105,10 +107,10 @@ def summarize(scores: Iterable[Score]) -> Summary:
         bias=median(signed) if signed else None,
         coverage=fmean(inside) if inside else None,
         tau=tau,
-        verdicts=len(told),
-        right_verdicts=sum(row.fits == row.measured_fits for row in told),
-        missed_oom=sum(bool(row.fits) and not row.measured_fits for row in told),
-        false_oom=sum(not row.fits and bool(row.measured_fits) for row in told),
+        verdicts=len(with_verdict),
+        right_verdicts=sum(row.fits == row.measured_fits for row in with_verdict),
+        missed_oom=sum(bool(row.fits) and not row.measured_fits for row in with_verdict),
+        false_oom=sum(not row.fits and bool(row.measured_fits) for row in with_verdict),
         num_memory=len(memory),
         memory_error=median(memory) if memory else None,
     )

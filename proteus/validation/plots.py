@@ -11,7 +11,7 @@ from proteus.validation.score import Score
 
 #: drawing area and margins [px]
 SIZE, LEFT, BOTTOM, TOP = 420, 58, 44, 28
-#: one colour per source, told apart also by people who see few colours (Okabe and Ito 2008)
+#: one colour per source, distinguished also by people who see few colours (Okabe and Ito 2008)
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 #: shaded: predictions within this share of the measurement
 BAND = 0.1

@@ -1,6 +1,6 @@
 """Published training runs, read from a table.
 
-Two kinds of table are understood, told apart by their columns: language
+Two kinds of table are understood, distinguished by their columns: language
 models (``micro_batch``, ``tp``, ``pp``, ...) and the older image, BERT and
 recommendation benchmarks (``batch_per_gpu``).  Cells are read leniently, since the
 tables were written by many hands: an empty or odd cell is None and what
@@ -23,6 +23,7 @@ from typing import Literal
 
 from proteus.errors import InputError
 from proteus.units import GB, MS, GiB
+from proteus.validation.remarks import with_settings
 
 #: the tables that come with Proteus
 DATA = Path(str(resources.files("proteus.validation"))) / "data"
@@ -194,7 +195,8 @@ def parse_runs(raw: bytes, where: str) -> tuple[Run, ...]:
             f"{where}: column {missing[0]!r} is missing; a table of language models has micro_batch, dp, tp, pp, ..., "
             "one of benchmarks has batch_per_gpu (docs/accuracy.md lists the columns)"
         )
-    return tuple(read(row, line) for line, row in enumerate(rows, start=1))
+    is_in_remarks = read is _llm and "settings" not in columns
+    return tuple(read(row, line) for line, row in enumerate(with_settings(rows) if is_in_remarks else rows, start=1))
 
 
 def _text(row: Mapping[str, str | None], column: str) -> str:

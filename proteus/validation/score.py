@@ -58,7 +58,7 @@ class Score:
     assumed
         What the run did not say, and what stood in.
     unsure
-        What the width of the band is from: ``parts`` of
+        The parts of the band's width: ``parts`` of
         :class:`~proteus.result.band.Band`.
     """
 

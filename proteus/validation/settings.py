@@ -1,11 +1,11 @@
-"""What a published run states beside its columns: ``field=value; field=value`` in the words of the public API.
+"""What a published run states besides its columns: ``field=value; field=value`` in terms of the public API.
 
 A field is one of the plan, of the framework, of the hosts or a dim of the
 model, and its value is written as the flag of that name takes it::
 
     framework=megatron-lm@2; attention=fused_softmax; overlap_gradients=false; document=200; peer_to_peer=false
 
-A field that is no field, or a value that it cannot have, is an error of the row.
+An unknown field, or a value that a field cannot have, is an error of the row.
 """
 
 from __future__ import annotations

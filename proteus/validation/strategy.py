@@ -1,4 +1,4 @@
-"""The plan of a published run: its columns in the words of :class:`proteus.Plan`."""
+"""The plan of a published run: its columns in terms of :class:`proteus.Plan`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLASH, ENGINE = "flash2", "megatron-core"
 KEEPS_SCORES = ("fused_softmax", "unfused", "unfused_fp32")
 
 
-def plan_of(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> Plan:
+def plan_of(run: Run, run_settings: Settings, gpu: Gpu, assumed: list[str]) -> Plan:
     """What a run says of its strategy; all else is left to its framework and to Proteus.
 
     Raises
@@ -28,8 +28,8 @@ def plan_of(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> Plan:
     StrategyError
         The row contradicts itself, or has a word that is not understood.
     """
-    name, framework = framework_of(run, said, assumed)
-    changes = dict(said.framework)
+    name, framework = framework_of(run, run_settings, assumed)
+    changes = dict(run_settings.framework)
     plan = _degrees(run)
     for column in (_precision, _zero, _recompute, _overlap):
         plan |= column(run, changes)
@@ -38,27 +38,27 @@ def plan_of(run: Run, said: Settings, gpu: Gpu, assumed: list[str]) -> Plan:
     if run.sequence_parallel is not None and plan["tp"] > 1:
         plan["sequence_parallel"] = run.sequence_parallel
     if run.task == "lora":
-        plan |= _adapters(framework, name, said, assumed)
-    plan |= said.plan
+        plan |= _adapters(framework, name, run_settings, assumed)
+    plan |= run_settings.plan
     if plan.get("zero", 1) == 0:
         plan.pop("shard", None)
     plan["framework"] = changed(framework, changes).text if changes or name is not None else None
     return Plan.of({key: value for key, value in plan.items() if value is not None})
 
 
-def framework_of(run: Run, said: Settings, assumed: list[str]) -> tuple[str | None, Framework]:
+def framework_of(run: Run, run_settings: Settings, assumed: list[str]) -> tuple[str | None, Framework]:
     """(text of the framework that a row names, or None; what is consulted for what it leaves open)."""
-    named = said.plan.get("framework")
+    named = run_settings.plan.get("framework")
     if named is not None:
         framework = frameworks.load(named)
         return framework.text, framework
-    found = frameworks.find(run.framework, run.version)
-    if found is None:
+    known = frameworks.find(run.framework, run.version)
+    if known is None:
         default = frameworks.load()
-        what = f"framework {run.framework!r} is not known" if run.framework else "no framework is stated"
-        assumed.append(f"{what}: {default.name}, which its software may differ from")
+        problem = f"framework {run.framework!r} is not known" if run.framework else "no framework is stated"
+        assumed.append(f"{problem}: {default.name}, which its software may differ from")
         return None, default
-    return found.text, found
+    return known.text, known
 
 
 def changed(framework: Framework, changes: dict[str, Any]) -> Framework:
@@ -78,11 +78,11 @@ def _degrees(run: Run) -> dict[str, Any]:
         raise StrategyError("the global batch is not stated")
     if ep > 1 and not run.experts:
         raise StrategyError(f"expert parallel degree {ep} of a model without experts")
-    found = {"dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep}
+    degrees = {"dp": dp, "tp": tp, "pp": pp, "cp": cp, "ep": ep}
     etp = run.expert_tp
     if etp is None and run.experts and dp * tp * cp % (ep * tp):
         etp = 1  # the ranks of a stage do not allow the tensor degree of all else: the experts are whole
-    return {**found, "etp": etp, "micro_batch": run.micro_batch, "global_batch": run.global_batch}
+    return {**degrees, "etp": etp, "micro_batch": run.micro_batch, "global_batch": run.global_batch}
 
 
 def _precision(run: Run, changes: dict[str, Any]) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def _pipeline(run: Run, framework: Framework, assumed: list[str]) -> dict[str, A
     return plan
 
 
-def _adapters(framework: Framework, name: str | None, said: Settings, assumed: list[str]) -> dict[str, Any]:
-    if "lora" in said.plan:
+def _adapters(framework: Framework, name: str | None, run_settings: Settings, assumed: list[str]) -> dict[str, Any]:
+    if "lora" in run_settings.plan:
         return {}
     recipes = framework.recipes
     if name is None or "lora_rank" not in recipes:

@@ -78,12 +78,12 @@ def _chunk(work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
 
 
 def _collect(chunks: Iterable[list[Found]], total: int, progress: Tell | None) -> list[Found]:
-    found: list[Found] = []
+    scores: list[Found] = []
     for part in chunks:
-        found += part
+        scores += part
         if progress is not None:
-            progress(len(found), total)
-    return found
+            progress(len(scores), total)
+    return scores
 
 
 def answer(scores: Sequence[Score]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def distance(a: Run, b: Run) -> float:
 
 
 def share(teacher: Run, run: Run) -> float:
-    """How much of what a teacher asks for, as a log, another run is believed to ask for as well.
+    """The share of one run's log correction that applies to another run.
 
     Runs that are alike err alike, be it for their machine, their model or a
     kernel.  How far their errors are apart grows as their distance does, its
@@ -65,7 +65,7 @@ def teachers(runs: Sequence[Run], cold: Sequence[Score]) -> dict[tuple[str, str,
 
 
 def _most_central(runs: Sequence[Run], members: Sequence[int]) -> int:
-    return min(members, key=lambda number: sum(distance(runs[number], runs[other]) for other in members))
+    return min(members, key=lambda number: sum(distance(runs[number], runs[peer]) for peer in members))
 
 
 def group_of(run: Run) -> tuple[str, str, str]:
@@ -74,7 +74,7 @@ def group_of(run: Run) -> tuple[str, str, str]:
 
 
 def learn(run: Run) -> Constants:
-    """The constants that one run asks for."""
+    """The constants fitted to one run."""
     assert run.step_time_s is not None
     case = case_of(run)
     return calibrate(case.cluster, [(result_of(case).tree, run.step_time_s)])

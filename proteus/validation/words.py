@@ -54,7 +54,7 @@ ZERO: Sequence[tuple[str, Meaning, str]] = (
     (r"fsdp2? ?\(?(?:shard_grad_op|reshard_after_forward[ =:]*false)\)?", _plan(zero=2),
      "PyTorch FSDP, SHARD_GRAD_OP: parameters stay gathered between forward and backward"),
     (r"(?:hsdp|hybrid_shard(?: fsdp)?|fsdp hybrid_shard)(?: size=(?P<size>\d+))?", Meaning(special="host"),
-     "PyTorch FSDP, HYBRID_SHARD: sharded inside a host unless told otherwise"),
+     "PyTorch FSDP, HYBRID_SHARD: sharded inside a host by default"),
     (r"megatron-fsdp(?: group (?P<size>\d+))?", Meaning(special="fsdp group"),
      "Megatron-Core distributed/fsdp: shards over the group"),
 )  # fmt: skip
@@ -186,9 +186,9 @@ def read(column: str, text: str) -> Word:
     proteus.errors.StrategyError: recompute 'a bit' is not understood
     """
     for pattern, meaning, _ in COLUMNS[column]:
-        found = re.fullmatch(pattern, text)
-        if found is not None:
-            return Word(meaning=meaning, parts={key: value for key, value in found.groupdict().items() if value})
+        match = re.fullmatch(pattern, text)
+        if match is not None:
+            return Word(meaning=meaning, parts={key: value for key, value in match.groupdict().items() if value})
     raise StrategyError(f"{column} {text!r} is not understood")
 
 
@@ -209,13 +209,13 @@ def without_offload(text: str) -> tuple[str, tuple[str, ...]]:
     >>> without_offload("full+offload")
     ('full', ())
     """
-    found = re.fullmatch(rf"(?P<rest>.*?){_OFFLOADED}", text)
-    assert found is not None
-    if not found["offload"]:
+    match = re.fullmatch(rf"(?P<rest>.*?){_OFFLOADED}", text)
+    assert match is not None
+    if not match["offload"]:
         return text, ()
     roles = {"optimizer": ("optimizer",), "activation": ("activation",), "activations": ("activation",)}
-    said = found["roles"] or ""
-    return found["rest"].strip(), roles.get(said, ("optimizer", "parameter") if said else ())
+    role_words = match["roles"] or ""
+    return match["rest"].strip(), roles.get(role_words, ("optimizer", "parameter") if role_words else ())
 
 
 def modules(text: str) -> tuple[str, ...]:
@@ -224,9 +224,9 @@ def modules(text: str) -> tuple[str, ...]:
     >>> modules("moe_act, layernorm")
     ('norm', 'activation')
     """
-    found: set[str] = set()
+    module_names: set[str] = set()
     for word in re.split(r"[,\s]+", text.strip()):
         if word not in MODULES:
             raise StrategyError(f"recompute {word!r} is not understood; known: {', '.join(MODULES)}, core_attn")
-        found.update(MODULES[word])
-    return tuple(name for name in ("norm", "activation") if name in found)
+        module_names.update(MODULES[word])
+    return tuple(name for name in ("norm", "activation") if name in module_names)

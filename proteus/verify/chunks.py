@@ -101,12 +101,12 @@ def own_chunks(chunks: tuple[Chunk, ...], rank: int) -> list[Chunk]:
 
 
 def _view(link: Link) -> LinkView:
-    found = states(link)
+    link_states = states(link)
     on_host = offloaded_activations(link)
     return LinkView(
         link=link,
-        parameter_of={s.parameter.value: s for s in found},
-        gradient_of={s.parameter.gradient: s for s in found if s.parameter.gradient >= 0},
+        parameter_of={s.parameter.value: s for s in link_states},
+        gradient_of={s.parameter.gradient: s for s in link_states if s.parameter.gradient >= 0},
         data=frozenset(link.program.data),
         kept=frozenset(link.program.kept),
         offloaded=frozenset(v for v in link.program.kept if link.program.values[v].tensor in on_host),

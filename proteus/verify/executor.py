@@ -61,8 +61,8 @@ class Executor:
         self.order, self.ancestors = run_order(graph.tasks, timeline.start_s)
         self.ranks = [self._rank(number) for number in range(len(graph.classes))]
         self.participants: dict[int, list[Participant]] = {}
-        for number, found in enumerate(graph.classes):
-            for step, task in enumerate(found.task_of.tolist()):
+        for number, rank_class in enumerate(graph.classes):
+            for step, task in enumerate(rank_class.task_of.tolist()):
                 self.participants.setdefault(task, []).append((number, step))
         self.sends: dict[int, tuple[Transfer, int]] = {
             task: (transfer, micro)
@@ -71,24 +71,24 @@ class Executor:
         }
 
     def _rank(self, number: int) -> Rank:
-        found = self.graph.classes[number]
-        if found.multiplicity != 1:
+        rank_class = self.graph.classes[number]
+        if rank_class.multiplicity != 1:
             raise SimulationError(
-                f"device {found.device} stands for {found.multiplicity} ranks; compile with fold=False"
+                f"device {rank_class.device} stands for {rank_class.multiplicity} ranks; compile with fold=False"
             )
-        chunk = own_chunks(self.graph.chunks, found.plan)[0]
-        place = found.device - chunk.first_device
+        chunk = own_chunks(self.graph.chunks, rank_class.plan)[0]
+        place = rank_class.device - chunk.first_device
         coordinate = tuple(int(c) for c in np.unravel_index(place, chunk.mesh.shape))
         rank = Rank(
-            device=found.device,
+            device=rank_class.device,
             place=place,
             coordinate=coordinate,
             by_axis=dict(zip(chunk.mesh.names, coordinate, strict=True)),
-            plan=self.graph.plans[found.plan],
+            plan=self.graph.plans[rank_class.plan],
         )
-        for own in own_chunks(self.graph.chunks, found.plan):
-            for link in range(len(own.links)):
-                view = self.lookup.view(own.index, link)
+        for rank_chunk in own_chunks(self.graph.chunks, rank_class.plan):
+            for link in range(len(rank_chunk.links)):
+                view = self.lookup.view(rank_chunk.index, link)
                 for copy in range(view.link.count):
                     for state in view.parameter_of.values():
                         self._hold(rank, view, copy, state)
@@ -135,12 +135,12 @@ class Executor:
             else:
                 self._segment(task, self.ranks[number], step)
 
-    def _check(self, task: int, writers: Sequence[int], what: str) -> None:
+    def _check(self, task: int, writers: Sequence[int], tensor_name: str) -> None:
         known = self.ancestors[task] | (1 << task)
         for writer in writers:
             if writer != BEGINNING and not known >> writer & 1:
                 raise SimulationError(
-                    f"{self.graph.describe(task)} reads {what} without waiting for {self.graph.describe(writer)}"
+                    f"{self.graph.describe(task)} reads {tensor_name} without waiting for {self.graph.describe(writer)}"
                 )
 
     def _segment(self, task: int, rank: Rank, step: int) -> None:
@@ -490,15 +490,15 @@ class Executor:
 
     def _trained(self, rank: Rank, *, is_on_host: bool) -> list[tuple[ParameterState, str]]:
         """Parameters that a rank updates on its device or on its host, each once."""
-        found: dict[str, ParameterState] = {}
-        for own in own_chunks(self.graph.chunks, rank.plan.rank):
-            for link in range(len(own.links)):
-                view = self.lookup.view(own.index, link)
+        state_of_name: dict[str, ParameterState] = {}
+        for rank_chunk in own_chunks(self.graph.chunks, rank.plan.rank):
+            for link in range(len(rank_chunk.links)):
+                view = self.lookup.view(rank_chunk.index, link)
                 for copy in range(view.link.count):
                     for state in view.gradient_of.values():
                         if on_host(state) is is_on_host:
-                            found.setdefault(view.key(copy, state), state)
-        return [(state, name) for name, state in found.items()]
+                            state_of_name.setdefault(view.key(copy, state), state)
+        return [(state, name) for name, state in state_of_name.items()]
 
     def _optimizer(self, task: int, rank: Rank) -> None:
         """Update the rank's part of every parameter."""

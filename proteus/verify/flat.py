@@ -50,13 +50,13 @@ class FlatShard:
 
     def pick(self, axes: Sequence[str], coordinate: dict[str, int]) -> FlatShard:
         """Cut over more axes, at the rank's coordinate."""
-        found = self
+        shard = self
         for axis in axes:
-            if axis not in found.held:
-                data = found.data.select(found._position(axis), coordinate[axis])
-                held = tuple(name for name in found.spec.axes if name in (*found.held, axis))
-                found = FlatShard(found.spec, held, data)
-        return found
+            if axis not in shard.held:
+                data = shard.data.select(shard._position(axis), coordinate[axis])
+                held = tuple(name for name in shard.spec.axes if name in (*shard.held, axis))
+                shard = FlatShard(shard.spec, held, data)
+        return shard
 
     def with_data(self, data: Tensor) -> FlatShard:
         return FlatShard(self.spec, self.held, data)

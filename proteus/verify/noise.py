@@ -30,11 +30,11 @@ class Noise:
             generator = torch.Generator().manual_seed(zlib.crc32(f"{self.seed}/{path}".encode()))
             shape = [self.global_batch if dim == BATCH else at.total[dim] for dim in dims]
             self.drawn[path] = torch.rand(shape, generator=generator, dtype=torch.float64)
-        found = self.drawn[path]
+        noise = self.drawn[path]
         for axis, dim in enumerate(dims):
             start = at.start[dim] + (first_sample if dim == BATCH else 0)
-            found = found.narrow(axis, start, at.length[dim])
-        return found
+            noise = noise.narrow(axis, start, at.length[dim])
+        return noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,14 +50,14 @@ def contract(out: Sequence[str], *terms: tuple[Tensor, Sequence[str]]) -> Tensor
 
 
 def linear(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
-    found = []
+    outputs = []
     for i, out in enumerate(op.outputs):
         y = contract(out.dims, (xs[0], op.inputs[0].dims), (xs[1 + i], op.inputs[1 + i].dims))
         bias = 1 + len(op.outputs) + i
         if bias < len(xs):
             y = y + aligned(xs[bias], op.inputs[bias].dims, out.dims)
-        found.append(y)
-    return tuple(found)
+        outputs.append(y)
+    return tuple(outputs)
 
 
 def matmul(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -146,8 +146,11 @@ def _sum(op: Op, xs: Sequence[Tensor], dims: Sequence[str], operands: Sequence[O
 
 def activation(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
     dims, out = op.inputs[0].dims, op.outputs[0].dims
-    x = _sum(op, xs, dims, op.inputs)
     function = op.attrs["function"]
+    if op.is_gated and len(xs) == 2:
+        gate, value = (aligned(x, operand.dims, out) for x, operand in zip(xs, op.inputs, strict=True))
+        return (FUNCTIONS[GATED[function]](gate) * value,)
+    x = _sum(op, xs, dims, op.inputs)
     if function not in GATED:
         return (aligned(FUNCTIONS[function](x), dims, out),)
     two = next(dim for dim in dims if dim not in out)
@@ -212,19 +215,22 @@ def attention(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tens
         scores = scores + contract(scores_dims, (q_rope, dims[1]), (k_rope, dims[3]))
         width, v_dims = q_nope.shape[-1] + q_rope.shape[-1], dims[4]
     else:
-        q, kv = xs
-        q_dims, kv_dims = op.inputs[0].dims, op.inputs[1].dims
-        k, v = kv.unbind(kv_dims.index("two"))
-        v_dims = tuple(dim for dim in kv_dims if dim != "two")
+        q, q_dims = xs[0], op.inputs[0].dims
+        if op.attrs.get("form") == "qkv":
+            k, v, k_dims, v_dims = xs[1], xs[2], op.inputs[1].dims, op.inputs[2].dims
+        else:
+            kv_dims = op.inputs[1].dims
+            k, v = xs[1].unbind(kv_dims.index("two"))
+            k_dims = v_dims = tuple(dim for dim in kv_dims if dim != "two")
         if rope:
             q, k = rotated(q, first), rotated(k, 0)
-        scores = contract(scores_dims, (q, q_dims), (k, v_dims))
+        scores = contract(scores_dims, (q, q_dims), (k, k_dims))
         width = q.shape[-1]
     scores = scores / math.sqrt(width)
     rows, columns = torch.arange(at.length["seq"])[:, None] + first, torch.arange(at.length["kv_seq"])[None, :]
     if document := op.attrs.get("document"):
-        other = rows // document != columns // document
-        scores = scores.masked_fill(aligned(other, ("seq", "kv_seq"), scores_dims), -math.inf)
+        crosses_documents = rows // document != columns // document
+        scores = scores.masked_fill(aligned(crosses_documents, ("seq", "kv_seq"), scores_dims), -math.inf)
     if op.attrs.get("causal"):
         ahead = columns > rows
         scores = scores.masked_fill(aligned(ahead, ("seq", "kv_seq"), scores_dims), -math.inf)
@@ -239,7 +245,7 @@ def _window(op: Op) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
 
 
 def _nothing(op: Op, at: Place, xs: Sequence[Tensor]) -> Tensor:
-    """An output without elements, or without terms, that still hangs on the inputs."""
+    """An output without elements, or without terms, that still depends on the inputs."""
     return torch.zeros(at.shape(op.outputs[0].dims), dtype=torch.float64) + sum(x.sum() for x in xs) * 0.0
 
 
@@ -351,8 +357,8 @@ def pick(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, .
     if not size:
         return (_nothing(op, at, [logits]),)
     held = (local >= 0) & (local < size)
-    found = logits.gather(-1, local.clamp(0, size - 1)[..., None])[..., 0]
-    return (torch.where(held, found, 0.0),)
+    picked = logits.gather(-1, local.clamp(0, size - 1)[..., None])[..., 0]
+    return (torch.where(held, picked, 0.0),)
 
 
 def _share(op: Op, at: Place) -> float:
@@ -372,7 +378,24 @@ def loss(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, .
     return (torch.nn.functional.binary_cross_entropy(score, target, reduction="sum") * _share(op, at),)
 
 
+def mapped(op: Op, at: Place, xs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
+    out = op.outputs[0].dims
+    if op.attrs["function"] == "mul":
+        y = aligned(xs[0], op.inputs[0].dims, out)
+        for x, operand in zip(xs[1:], op.inputs[1:], strict=True):
+            y = y * aligned(x, operand.dims, out)
+        return (y,)
+    dims = op.inputs[0].dims
+    kept = tuple(dim for dim in dims if dim in out)
+    axes = [axis for axis, dim in enumerate(dims) if dim not in out]
+    y = xs[0].sum(axes) if axes else xs[0]
+    if op.attrs["function"] == "mean":
+        y = y / math.prod(at.total[dim] for dim in dims if dim not in out)
+    return (aligned(y, kept, out),)
+
+
 FORWARD: Mapping[OpKind, Forward] = {
+    OpKind.MAP: mapped,
     OpKind.LINEAR: linear,
     OpKind.MATMUL: matmul,
     OpKind.EMBEDDING: embedding,
@@ -426,5 +449,5 @@ def vjp(
     targets = [leaves[i] for i in wanted]
     if not pairs:
         return tuple(torch.zeros_like(x) for x in targets)
-    found = torch.autograd.grad([y for y, _ in pairs], targets, [g for _, g in pairs], allow_unused=True)
-    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(targets, found, strict=True))
+    gradients = torch.autograd.grad([y for y, _ in pairs], targets, [g for _, g in pairs], allow_unused=True)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(targets, gradients, strict=True))

@@ -13,6 +13,8 @@ from torch import Tensor
 from proteus.errors import ModelError
 from proteus.model.graph import BATCH, Block, Model, OpKind
 
+#: functions of a MAP that have a numeric meaning in :mod:`ops` and :mod:`reference`
+MAPS = ("mul", "sum", "mean")
 #: gates that agree to so many decimals are equal: those of one token at two places are, but for rounding
 GATE_DECIMALS = 11
 #: learning rates that move every parameter visibly in one step [1]
@@ -106,6 +108,11 @@ def check_divisible(model: Model, *, is_divided: bool) -> None:
     """Refuse models whose result depends on how a batch is divided, when it is, or on the order of experts' slots."""
     for block in model.blocks:
         for op in block.ops:
+            if op.kind is OpKind.OPAQUE or (op.kind is OpKind.MAP and op.attrs["function"] not in MAPS):
+                raise ModelError(
+                    f"{block.name}.{op.name}: {op.attrs['function']} was imported by its cost alone and cannot be run; "
+                    "verify a model without it"
+                )
             if op.kind is OpKind.BATCH_NORM and is_divided:
                 raise ModelError(
                     f"{block.name}.{op.name}: batch norm takes its statistics from the local batch, so a divided batch "

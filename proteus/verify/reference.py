@@ -121,7 +121,7 @@ class _Drop:
 
 
 def _linear(op: Op, xs: list[Tensor], drop: _Drop) -> tuple[Tensor, ...]:
-    n, found = len(op.outputs), []
+    n, outputs = len(op.outputs), []
     for i, out in enumerate(op.outputs):
         x_dims, w_dims = op.inputs[0].dims, op.inputs[1 + i].dims
         names = {dim: index for index, dim in enumerate(op.dims)}
@@ -132,8 +132,8 @@ def _linear(op: Op, xs: list[Tensor], drop: _Drop) -> tuple[Tensor, ...]:
             bias_dims = op.inputs[1 + n + i].dims
             shape = [op.dims[d].size if d in bias_dims else 1 for d in out.dims]
             y = y + xs[1 + n + i].permute([bias_dims.index(d) for d in out.dims if d in bias_dims]).reshape(shape)
-        found.append(y)
-    return tuple(found)
+        outputs.append(y)
+    return tuple(outputs)
 
 
 def _matmul(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
@@ -169,14 +169,19 @@ def _biased(op: Op, xs: list[Tensor]) -> Tensor:
         total = total + (
             x
             if operand.dims == dims
-            else x.reshape([length if d in operand.dims else 1 for d, length in zip(dims, total.shape, strict=True)])
+            else x.permute([operand.dims.index(d) for d in dims if d in operand.dims]).reshape(
+                [length if d in operand.dims else 1 for d, length in zip(dims, total.shape, strict=True)]
+            )
         )
     return total
 
 
 def _activation(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
-    x = _biased(op, xs)
     name = op.attrs["function"]
+    if op.is_gated and len(xs) == 2:
+        order = [op.inputs[1].dims.index(dim) for dim in op.inputs[0].dims]
+        return (fn.silu(xs[0]) if name == "swiglu" else fn.gelu(xs[0])) * xs[1].permute(order)
+    x = _biased(op, xs)
     if name in ("swiglu", "geglu"):
         axis = next(i for i, dim in enumerate(op.inputs[0].dims) if dim not in op.outputs[0].dims)
         gate, value = x.select(axis, 0), x.select(axis, 1)
@@ -200,6 +205,8 @@ def _rope(x: Tensor) -> Tensor:
 
 
 def _attention(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
+    if op.attrs.get("form") == "qkv":
+        return _attention_of_three(op, xs, drop)
     turn = _rope if op.attrs.get("rope") else (lambda x: x)
     if op.attrs.get("form") == "mla":
         q_nope, q_rope, k_nope, k_rope, v = xs
@@ -227,6 +234,24 @@ def _attention(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
         probs = shaped.permute(0, 2, 3, 1, 4).reshape(probs.shape)
     y = probs @ v
     return y.reshape(batch, heads, per, seq, -1).permute(0, 3, 1, 2, 4)
+
+
+def _attention_of_three(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
+    turn = _rope if op.attrs.get("rope") else (lambda x: x)
+    names = {dim: number for number, dim in enumerate(op.dims)}
+    q_dims, k_dims, v_dims = ([names[dim] for dim in operand.dims] for operand in op.inputs)
+    out = [names[dim] for dim in op.outputs[0].dims]
+    square = (*(dim for dim in op.outputs[0].dims[:-1]), "kv_seq")
+    q, k = turn(xs[0]), turn(xs[1])
+    scores = torch.einsum(q, q_dims, k, k_dims, [names[dim] for dim in square]) / q.shape[-1] ** 0.5
+    if op.attrs.get("causal"):
+        ahead = torch.ones(op.dims["seq"].size, op.dims["kv_seq"].size, dtype=torch.bool).triu(1)
+        shape = [op.dims[dim].size if dim in ("seq", "kv_seq") else 1 for dim in square]
+        scores = scores.masked_fill(ahead.reshape(shape), -torch.inf)
+    probs = scores.softmax(-1)
+    if op.attrs.get("dropout"):
+        probs = drop(probs, square, float(op.attrs["dropout"]))
+    return torch.einsum(probs, [names[dim] for dim in square], xs[2], v_dims, out)
 
 
 def _pool(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
@@ -283,6 +308,16 @@ def _combine(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     return y.reshape(*xs[1].shape[:2], -1)
 
 
+def _map(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
+    names = {dim: number for number, dim in enumerate(op.dims)}
+    out = [names[dim] for dim in op.outputs[0].dims]
+    operands = [item for x, o in zip(xs, op.inputs, strict=True) for item in (x, [names[dim] for dim in o.dims])]
+    y = torch.einsum(*operands, out)
+    if op.attrs["function"] == "mean":
+        y = y * (y.numel() / xs[0].numel())
+    return y
+
+
 def _loss(op: Op, xs: list[Tensor], drop: _Drop) -> Tensor:
     return fn.mse_loss(xs[0], xs[1]) if op.attrs["function"] == "mse" else fn.binary_cross_entropy(xs[0], xs[1])
 
@@ -319,4 +354,5 @@ _OPS: Mapping[OpKind, Callable[[Op, list[Tensor], _Drop], Tensor | tuple[Tensor,
     OpKind.PICK: lambda op, xs, drop: xs[0].gather(-1, xs[1].unsqueeze(-1)).squeeze(-1),
     OpKind.CROSS_ENTROPY: lambda op, xs, drop: (xs[1].log() + xs[0] - xs[2]).mean(),
     OpKind.LOSS: _loss,
+    OpKind.MAP: _map,
 }

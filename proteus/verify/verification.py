@@ -31,7 +31,7 @@ from proteus.verify.reference import Outcome, undivided
 #: float64 sums in another order differ by some 1e-15 of numbers near 1
 TOLERANCE = 1e-9
 #: parameters of the largest model: some minutes and GB
-MOST_PARAMETERS = 20_000_000
+MAX_PARAMETERS = 20_000_000
 #: GPUs of one host of the default cluster
 _HOST = 8
 
@@ -88,8 +88,9 @@ class Verification:
             f"  {kind:<15}{c.count:>7} × {c.bytes / c.count:>12.0f} bytes" for kind, c in self.collectives.items()
         ]
         lines += [
-            f"  {what:<15}differs by at most {error:.3g}{f' ({self.worst[what]})' if what in self.worst else ''}"
-            for what, error in self.errors.items()
+            f"  {quantity:<15}differs by at most {error:.3g}"
+            + (f" ({self.worst[quantity]})" if quantity in self.worst else "")
+            for quantity, error in self.errors.items()
         ]
         verdict = "trains like the undivided model" if self.equal else "does NOT train like the undivided model"
         return "\n".join([*lines, f"{verdict} (tolerance {self.tolerance:g})"])
@@ -114,17 +115,17 @@ def verify_tree(tree: StrategyTree, cluster: Cluster | None, seed: int) -> Verif
 
 def token_groups(graph: ExecutionGraph) -> dict[str, list[TokenGroup]]:
     """By path of the block: the tokens that ranks dispatch together, where experts have a capacity."""
-    found: dict[str, list[TokenGroup]] = {}
+    groups_of_path: dict[str, list[TokenGroup]] = {}
     for chunk in graph.chunks:
         for link in chunk.links:
             groups = _dispatched(link.program, graph)
-            found |= {link.path(copy): groups for copy in range(link.count) if groups}
-    return found
+            groups_of_path |= {link.path(copy): groups for copy in range(link.count) if groups}
+    return groups_of_path
 
 
 def _dispatched(program: BlockProgram, graph: ExecutionGraph) -> list[TokenGroup]:
     step = graph.tree.samples_per_micro_batch
-    found: dict[TokenGroup, None] = {}
+    distinct: dict[TokenGroup, None] = {}
     for compute in program.forward:
         if compute.op.kind is not OpKind.DISPATCH or not isinstance(compute, Compute) or compute.op.attrs["dropless"]:
             continue
@@ -138,16 +139,16 @@ def _dispatched(program: BlockProgram, graph: ExecutionGraph) -> list[TokenGroup
                     positions=(left, left + at.length[positions]),
                     capacity=math.prod(at.length[dim] for dim in program.block.derived),
                 )
-                found.setdefault(group)
-    return list(found)
+                distinct.setdefault(group)
+    return list(distinct)
 
 
 def check_size(tree: StrategyTree) -> None:
     """Refuse what would run for hours."""
-    if tree.model.num_params > MOST_PARAMETERS:
+    if tree.model.num_params > MAX_PARAMETERS:
         raise ModelError(
             f"{tree.model.name} has {tree.model.num_params:,} parameters, the check in float64 on the CPU takes at "
-            f"most {MOST_PARAMETERS:,}; the strategy is the same on fewer layers or on tiny-llama, tiny-gpt, tiny-moe, "
+            f"most {MAX_PARAMETERS:,}; the strategy is the same on fewer layers or on tiny-llama, tiny-gpt, tiny-moe, "
             "tiny-cnn or tiny-dlrm"
         )
 
@@ -165,25 +166,27 @@ def _divides_batch(program: BlockProgram) -> bool:
 def compare(executor: Executor, outcome: Outcome) -> Verification:
     """The differences between an executed graph and the undivided model."""
     graph = executor.graph
-    found = {"gradients": (0.0, ""), "parameters": (0.0, "")}
+    largest = {"gradients": (0.0, ""), "parameters": (0.0, "")}
     seen: set[str] = set()
     for rank in executor.ranks:
         for name, view, state in _held(executor, rank):
             if state.parameter.gradient >= 0 and name in outcome.gradients:
                 seen.add(name)
                 error = _difference(executor, rank, view, state, outcome.gradients[name], "gradient", name)
-                found["gradients"] = _larger(found["gradients"], error, name)
+                largest["gradients"] = _larger(largest["gradients"], error, name)
             error = _difference(executor, rank, view, state, outcome.parameters[name], "parameter", name)
-            found["parameters"] = _larger(found["parameters"], error, name)
+            largest["parameters"] = _larger(largest["parameters"], error, name)
     for name in sorted(set(outcome.gradients) - seen):
-        found["gradients"] = _larger(found["gradients"], math.inf, name)
-    errors = {"loss": _loss_error(executor, outcome.loss)} | {what: error for what, (error, _) in found.items()}
+        largest["gradients"] = _larger(largest["gradients"], math.inf, name)
+    errors = {"loss": _loss_error(executor, outcome.loss)} | {
+        quantity: error for quantity, (error, _) in largest.items()
+    }
     return Verification(
         ranks=len(executor.ranks),
         tasks=graph.tasks.num_tasks,
         collectives=count_collectives(graph),
         errors=errors,
-        worst={what: name for what, (_, name) in found.items() if name},
+        worst={quantity: name for quantity, (_, name) in largest.items() if name},
     )
 
 
@@ -203,12 +206,12 @@ def _held(executor: Executor, rank: Rank) -> list[tuple[str, LinkView, Parameter
 
 
 def _difference(
-    executor: Executor, rank: Rank, view: LinkView, state: ParameterState, whole: Tensor, what: str, name: str
+    executor: Executor, rank: Rank, view: LinkView, state: ParameterState, whole: Tensor, quantity: str, name: str
 ) -> float:
     """Between what the rank holds in the end and its part of the undivided result."""
     want = executor.flat_spec(view, rank, state).flatten(executor.local(view, rank, state, whole))
     weight = rank.weights[name]
-    if what == "gradient":
+    if quantity == "gradient":
         have = rank.final_gradients[name]
     elif weight is not None:
         have = weight.flat
@@ -236,7 +239,7 @@ def _loss_error(executor: Executor, expected: float) -> float:
 
 def count_collectives(graph: ExecutionGraph) -> dict[str, Count]:
     """Collectives of an unfolded graph by kind: one per group, with the sum of their sizes."""
-    found: dict[str, tuple[int, float]] = {}
+    counts: dict[str, tuple[int, float]] = {}
     counted: set[int] = set()
     for rank in graph.classes:
         plan = graph.plans[rank.plan]
@@ -245,9 +248,9 @@ def count_collectives(graph: ExecutionGraph) -> dict[str, Count]:
             if task not in counted:
                 counted.add(task)
                 row = graph.comm_rows[plan.ref[step]]
-                count, size = found.get(row.kind, (0, 0.0))
-                found[row.kind] = (count + 1, size + row.size_bytes)
+                count, size = counts.get(row.kind, (0, 0.0))
+                counts[row.kind] = (count + 1, size + row.size_bytes)
     for transfer in graph.transfers:
-        count, size = found.get("send", (0, 0.0))
-        found["send"] = (count + len(transfer.tasks), size + len(transfer.tasks) * transfer.size_bytes)
-    return {kind: Count(count=count, bytes=size) for kind, (count, size) in sorted(found.items())}
+        count, size = counts.get("send", (0, 0.0))
+        counts["send"] = (count + len(transfer.tasks), size + len(transfer.tasks) * transfer.size_bytes)
+    return {kind: Count(count=count, bytes=size) for kind, (count, size) in sorted(counts.items())}

@@ -117,7 +117,7 @@ def server_command(lab: Lab) -> list[str]:
 
 def server_environment(folder: Path) -> dict[str, str]:
     """An environment in which nothing of the user's own Jupyter is read or written."""
-    own = {
+    folders = {
         "JUPYTER_CONFIG_DIR": folder / "config",
         "JUPYTER_DATA_DIR": folder / "data",
         "JUPYTER_RUNTIME_DIR": folder / "runtime",
@@ -125,7 +125,7 @@ def server_environment(folder: Path) -> dict[str, str]:
         "JUPYTERLAB_WORKSPACES_DIR": folder / "workspaces",
         "IPYTHONDIR": folder / "ipython",
     }
-    return os.environ | {name: str(path) for name, path in own.items()} | {"JUPYTER_PREFER_ENV_PATH": "1"}
+    return os.environ | {name: str(path) for name, path in folders.items()} | {"JUPYTER_PREFER_ENV_PATH": "1"}
 
 
 def write_settings(folder: Path) -> None:

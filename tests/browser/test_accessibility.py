@@ -47,17 +47,17 @@ def test_axe_finds_nothing_serious_in_any_tab(bench: Page, lab: Lab, theme: str)
     choose(bench, "dp", "1")  # with a warning of idle devices
     row(bench, "layers").click()
     bench.wait_for_function("window.proteusProbe.topology.lit.length > 0")
-    found = {}
+    findings_by_tab = {}
     for name, is_drawn in TABS.items():
         tab(bench, name)
         bench.wait_for_function(is_drawn)
-        found[name] = findings(bench, ".pt-workbench")
+        findings_by_tab[name] = findings(bench, ".pt-workbench")
     bench.get_by_role("button", name="Pin this result").click()
     tab(bench, "Why is it slow?")
     for at in range(disclosures.count()):
         disclosures.nth(at).click()
     lab.use_theme(bench, "light")
-    assert {name: what for name, what in found.items() if what} == {}
+    assert {name: violations for name, violations in findings_by_tab.items() if violations} == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -35,7 +35,7 @@ def hosted(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
             errors.append(text)
 
     page.on("pageerror", lambda error: take(f"{error} {error.stack}"))
-    page.on("console", lambda said: take(f"{said.text} {said.location}") if said.type == "error" else None)
+    page.on("console", lambda message: take(f"{message.text} {message.location}") if message.type == "error" else None)
     yield page, errors
     context.close()
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from tests.browser.lab import KERNEL_IDLE, Lab
 from tests.browser.views import BUILD, DRAWN, OFFERED, TIMELINE, choose, probe
 
-LARGEST_BYTES = 300e3
+MAX_BYTES = 300e3
 AGAIN = """
 from proteus_widgets import Session, Workbench
 Workbench(session=Session.load("mine.proteus.yaml"))
@@ -34,7 +34,7 @@ def test_a_restart_and_run_all_gives_the_same_picture_and_a_small_file(lab: Lab,
     before = picture(page)
     lab.command(page, "docmanager:save")
     page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
-    assert path.stat().st_size < LARGEST_BYTES
+    assert path.stat().st_size < MAX_BYTES
     output = nbformat.read(path, as_version=4).cells[0].outputs[0]
     assert "<table>" in output.data["text/html"] and "data:image/svg+xml" in output.data["text/html"]
     page.evaluate(f"{KERNEL}.restart()")

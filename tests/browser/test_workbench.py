@@ -53,20 +53,20 @@ def test_views_are_linked_in_all_directions(bench: Page) -> None:
 
 def test_the_cursor_sets_the_time_of_the_topology(bench: Page) -> None:
     caption = bench.locator(".pt-topology .pt-ramp-label")
-    expect(caption).to_have_text("link use over the step")
+    expect(caption).to_have_text("link utilisation over the step")
     canvas = bench.locator(TIMELINE).first
     canvas.scroll_into_view_if_needed()
     canvas.hover(position={"x": 700, "y": 60})
-    expect(caption).to_contain_text("link use at")
+    expect(caption).to_contain_text("link utilisation at")
     bench.mouse.move(0, 0)
-    expect(caption).to_have_text("link use over the step")
+    expect(caption).to_have_text("link utilisation over the step")
     canvas.focus()  # and by keyboard
     bench.keyboard.press("ArrowRight")
     bench.wait_for_function("window.proteusProbe.tree.selected >= 0")
     bench.keyboard.press("t")
-    expect(caption).to_contain_text("link use at")
+    expect(caption).to_contain_text("link utilisation at")
     bench.keyboard.press("Escape")
-    expect(caption).to_have_text("link use over the step")
+    expect(caption).to_have_text("link utilisation over the step")
 
 
 def test_a_device_unfolds_into_its_ranks(bench: Page) -> None:

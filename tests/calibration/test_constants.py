@@ -20,9 +20,9 @@ def test_several_runs_part_the_constants() -> None:
     measured = [
         (tree, pt.simulate(tree, CLUSTER, calibration=truth.calibration()).step_time_s) for tree in (TREE, WIDE)
     ]
-    found = calibrate(CLUSTER, measured)
-    assert found.compute == pytest.approx(1.3, rel=0.1)
-    assert found.network > 1.3
+    constants = calibrate(CLUSTER, measured)
+    assert constants.compute == pytest.approx(1.3, rel=0.1)
+    assert constants.network > 1.3
 
 
 def test_a_calibrated_cluster_predicts_with_its_constants() -> None:

@@ -102,7 +102,7 @@ def test_a_model_by_its_sizes() -> None:
     assert load_model(parse(*base, "--model", "gpt2", "--set", "layers=2")).num_blocks == 4
     with pytest.raises(InputError, match="--seq 64 and seq=128 in --set; give one of them"):
         load_model(parse(*base, "--model", "llama", "--set", words, "--seq", "64"))
-    with pytest.raises(InputError, match="--set is for models of the zoo"):
+    with pytest.raises(InputError, match="--set is for built-in models"):
         load_model(parse(*base, "--model", "mine/config.json", "--set", "layers=2"))
 
 

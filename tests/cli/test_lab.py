@@ -15,15 +15,15 @@ from proteus.cli import lab, main
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Commands that would have replaced this process."""
-    found: list[list[str]] = []
+    commands: list[list[str]] = []
 
     def execv(program: str, command: list[str]) -> None:
         assert program == sys.executable
-        found.append(command)
+        commands.append(command)
         raise SystemExit(0)
 
     monkeypatch.setattr(os, "execv", execv)
-    return found
+    return commands
 
 
 @pytest.fixture

@@ -25,27 +25,27 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 
 
 def test_json_has_every_number(capsys: pytest.CaptureFixture[str]) -> None:
-    found = run_json(capsys, *GPT2)
-    assert KEYS | {"tokens_per_s"} <= set(found)
-    assert 0 < found["step_time_low_s"] < found["step_time_s"] < found["step_time_high_s"] < 60
-    assert 0 < found["mfu"] < 1
-    assert found["samples_per_s"] == pytest.approx(32 / found["step_time_s"])
-    assert found["fits"] is True and found["peak_memory_bytes"] > 0
-    assert {"compile_s", "simulate_s", "tasks", "tasks_run"} <= set(found["timings"])
-    assert all(isinstance(text, str) for text in found["assumptions"])
-    assert all(value >= 0 for value in found["exposed_comm_s"].values())
+    answer = run_json(capsys, *GPT2)
+    assert KEYS | {"tokens_per_s"} <= set(answer)
+    assert 0 < answer["step_time_low_s"] < answer["step_time_s"] < answer["step_time_high_s"] < 60
+    assert 0 < answer["mfu"] < 1
+    assert answer["samples_per_s"] == pytest.approx(32 / answer["step_time_s"])
+    assert answer["fits"] is True and answer["peak_memory_bytes"] > 0
+    assert {"compile_s", "simulate_s", "tasks", "tasks_run"} <= set(answer["timings"])
+    assert all(isinstance(text, str) for text in answer["assumptions"])
+    assert all(value >= 0 for value in answer["exposed_comm_s"].values())
 
 
 def test_a_vision_model_has_samples_only(capsys: pytest.CaptureFixture[str]) -> None:
-    found = run_json(
+    answer = run_json(
         capsys, "simulate", "--model", "resnet50", "--cluster", "dgx1-v100", "--dp", "8", "--global-batch", "256"
     )
-    assert set(found) >= KEYS and "tokens_per_s" not in found
+    assert set(answer) >= KEYS and "tokens_per_s" not in answer
 
 
 def test_tokens_are_samples_times_length(capsys: pytest.CaptureFixture[str]) -> None:
-    found = run_json(capsys, *GPT2, "--seq", "512")
-    assert found["tokens_per_s"] == pytest.approx(512 * found["samples_per_s"])
+    answer = run_json(capsys, *GPT2, "--seq", "512")
+    assert answer["tokens_per_s"] == pytest.approx(512 * answer["samples_per_s"])
 
 
 def test_without_sharing_and_overlap_nothing_gets_slower(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def proteus_result() -> Any:
 
 def test_real_config_on_a_real_topology(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = shared / "cases"
-    found = run_json(
+    answer = run_json(
         capsys,
         "simulate",
         *("--model", str(cases / "configs" / "C24_hf_llama3_8b.json")),
@@ -98,4 +98,4 @@ def test_real_config_on_a_real_topology(shared: Path, capsys: pytest.CaptureFixt
         *("--dp", "4", "--tp", "4", "--pp", "2", "--micro-batch", "1", "--global-batch", "128", "--seq", "8192"),
     )
     # Published runs of 7B to 13B models on A100 with these degrees lie at 0.35 to 0.60.
-    assert 0.25 < found["mfu"] < 0.65
+    assert 0.25 < answer["mfu"] < 0.65

@@ -26,9 +26,9 @@ def file(tmp_path: Path) -> str:
 
 def test_json_is_one_object(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", file, "--json", "--workers", "1"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["id"] for row in found["rows"]] == ["a-1", "a-2", "b-1"]
-    assert found["overall"]["timed"] == 2
+    document = json.loads(capsys.readouterr().out)
+    assert [row["id"] for row in document["rows"]] == ["a-1", "a-2", "b-1"]
+    assert document["overall"]["timed"] == 2
 
 
 def test_text_tells_tables_and_worst_rows(file: str, capsys: pytest.CaptureFixture[str]) -> None:

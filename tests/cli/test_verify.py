@@ -16,12 +16,12 @@ LLAMA = ["verify", "--model", "tiny-llama", "--seq", "8"]
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*LLAMA, "--dp", "2", "--tp", "2", "--pp", "2", "--zero", "3", "--sequence-parallel", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["ranks"] == 8 and found["equal"] is True
-    assert set(found["max_abs_err"]) == {"loss", "gradients", "parameters"}
-    assert all(error <= 1e-9 for error in found["max_abs_err"].values())
-    assert set(found["collectives"]) == {"all_gather", "all_reduce", "reduce_scatter", "send"}
-    assert all(item["count"] > 0 and item["bytes"] > 0 for item in found["collectives"].values())
+    document = json.loads(capsys.readouterr().out)
+    assert document["ranks"] == 8 and document["equal"] is True
+    assert set(document["max_abs_err"]) == {"loss", "gradients", "parameters"}
+    assert all(error <= 1e-9 for error in document["max_abs_err"].values())
+    assert set(document["collectives"]) == {"all_gather", "all_reduce", "reduce_scatter", "send"}
+    assert all(item["count"] > 0 and item["bytes"] > 0 for item in document["collectives"].values())
 
 
 def test_a_tree_file_and_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,9 +22,9 @@ def test_with_nodes_keeps_what_still_exists() -> None:
 
 def test_with_gpu_keeps_what_the_gpu_does_not_bring() -> None:
     cluster = clusters.load("dgx-h100", nodes=2)
-    other = cluster.with_gpu("h200")
-    assert other.gpu().name == "h200"
-    assert other.link_capacity_Bps.tolist() == cluster.link_capacity_Bps.tolist()
+    changed = cluster.with_gpu("h200")
+    assert changed.gpu().name == "h200"
+    assert changed.link_capacity_Bps.tolist() == cluster.link_capacity_Bps.tolist()
     broken = cluster.without_nic(1, "nic0").slow_device(3, 1.5).with_gpu("h800")
     assert [len(broken.host_at(h).nics) for h in range(2)] == [8, 7] and broken.faults.slow_devices == ((3, 1.5),)
 

@@ -53,7 +53,7 @@ def test_the_papers_clusters_have_their_sizes() -> None:
 
 def test_nodes_behind_a_colon() -> None:
     assert clusters.load("dgx-a100:4") == clusters.load("DGX-A100", nodes=4) == clusters.load("dgx-a100-80gb", 4)
-    with pytest.raises(InputError, match="'x' is no number of nodes; write for example dgx-a100:4"):
+    with pytest.raises(InputError, match="'x' is not a number of nodes; write for example dgx-a100:4"):
         clusters.load("dgx-a100:x")
     with pytest.raises(InputError, match="disagree"):
         clusters.load("dgx-a100:4", nodes=2)

@@ -83,8 +83,12 @@ def test_no_leaf_links_without_oversubscription() -> None:
 def test_colours_part_what_differs_and_nothing_else() -> None:
     cluster = varied()
     colour = cluster.link_colours()
-    told = list(zip(cluster.link_kind.tolist(), cluster.link_capacity_Bps.tolist(), strict=True))
-    assert len(set(colour.tolist())) == len(set(told)) == len(set(zip(told, colour.tolist(), strict=True)))
+    kinds_and_rates = list(zip(cluster.link_kind.tolist(), cluster.link_capacity_Bps.tolist(), strict=True))
+    assert (
+        len(set(colour.tolist()))
+        == len(set(kinds_and_rates))
+        == len(set(zip(kinds_and_rates, colour.tolist(), strict=True)))
+    )
 
 
 def test_names_and_patterns() -> None:

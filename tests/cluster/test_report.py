@@ -9,11 +9,11 @@ from proteus.cluster.report import report
 
 
 def test_nvswitch() -> None:
-    told = report(clusters.load("dgx-a100", nodes=2))
-    assert told["n_gpus"] == 8 and told["gpu"] == "a100-80gb"
-    assert set(told["pairs"].values()) == {"NV12"} and len(told["pairs"]) == 28
-    assert told["nearest_nic"]["3"] == ["nic2", "nic3"]
-    assert told["numa"] == {str(g): int(g >= 4) for g in range(8)}
+    facts = report(clusters.load("dgx-a100", nodes=2))
+    assert facts["n_gpus"] == 8 and facts["gpu"] == "a100-80gb"
+    assert set(facts["pairs"].values()) == {"NV12"} and len(facts["pairs"]) == 28
+    assert facts["nearest_nic"]["3"] == ["nic2", "nic3"]
+    assert facts["numa"] == {str(g): int(g >= 4) for g in range(8)}
 
 
 def test_cube_mesh_and_pcie_words() -> None:

@@ -1,4 +1,4 @@
-"""What the graph says of habits of a framework."""
+"""Framework behaviour in the graph."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_chunks_beside_products_hide_all_but_one() -> None:
         return pt.simulate(tree, EIGHT).exposed_comm_s["tensor"]
 
     none, scatters, forward, every = map(exposed_s, ("none", "forward_scatters", "forward", "all"))
-    # 2 gathers and 2 scatters by layer forward; backward as many, and 2 gathers again for the weights: 7/8 of 4 in 10
+    # 2 gathers and 2 scatters per layer forward; backward as many, and 2 gathers again for the weights: 7/8 of 4 in 10
     assert 1.0 - forward / none == pytest.approx(7 / 8 * 4 / 10, abs=0.03)
     assert 1.0 - scatters / none == pytest.approx(7 / 8 * 2 / 10, abs=0.02)
     assert every < 0.25 * none  # latencies and the loss stay
@@ -82,7 +82,7 @@ def test_what_is_quantised_before_it_is_gathered_is_gathered_as_bytes() -> None:
         exposed_s("fp8", "torchtitan, compile=true"),
         exposed_s("fp8", "torchtitan, compile=true, gathers_quantised=false"),
     )
-    # by layer 2 gathers and 2 scatters forward, as many backward and 2 gathers again: half of 6 in 10 is saved
+    # per layer 2 gathers and 2 scatters forward, as many backward and 2 gathers again: half of 6 in 10 is saved
     assert 1.0 - before / after == pytest.approx(6 / 10 / 2, abs=0.03)
     for precision in ("bf16", "fp8-rowwise"):
         assert exposed_s(precision, "torchtitan, compile=true") == exposed_s(
@@ -124,5 +124,5 @@ def test_what_came_in_parts_is_gathered_before_it_is_used() -> None:
     )
     graph = compile_tree(tree, pt.clusters.load("dgx-a100"))
     alone = compile_tree(tree.parallelize(pp=2, tp=1, global_batch=3), pt.clusters.load("dgx-a100"))
-    first, other = graph.transfers[0].tasks[0], alone.transfers[0].tasks[0]
-    assert graph.tasks.latency_s[first] > alone.tasks.latency_s[other]
+    first, alone_first = graph.transfers[0].tasks[0], alone.transfers[0].tasks[0]
+    assert graph.tasks.latency_s[first] > alone.tasks.latency_s[alone_first]

@@ -52,13 +52,13 @@ def op_of(block: Block, name: str) -> Op:
 def test_the_table(
     op: str, dim: str | None, inputs: list[tuple[Placement, Placement]], outputs: list[tuple[Placement, Placement]]
 ) -> None:
-    found = op_of(BLOCK, op)
-    for operand, (value, gradient) in zip(found.inputs, inputs, strict=True):
-        assert input_layout(BLOCK, found, operand, (dim,)) == (value,)
-        assert input_grad_layout(BLOCK, found, operand, (dim,)) == (gradient,)
-    for operand, (value, gradient) in zip(found.outputs, outputs, strict=True):
-        assert output_layout(BLOCK, found, operand, (dim,)) == (value,)
-        assert output_grad_layout(BLOCK, found, operand, (dim,)) == (gradient,)
+    block_op = op_of(BLOCK, op)
+    for operand, (value, gradient) in zip(block_op.inputs, inputs, strict=True):
+        assert input_layout(BLOCK, block_op, operand, (dim,)) == (value,)
+        assert input_grad_layout(BLOCK, block_op, operand, (dim,)) == (gradient,)
+    for operand, (value, gradient) in zip(block_op.outputs, outputs, strict=True):
+        assert output_layout(BLOCK, block_op, operand, (dim,)) == (value,)
+        assert output_grad_layout(BLOCK, block_op, operand, (dim,)) == (gradient,)
 
 
 def test_a_cut_maximum_is_a_partial_maximum() -> None:

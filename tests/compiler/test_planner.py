@@ -28,12 +28,14 @@ def run(framework: str = HELD, cluster: pt.Cluster | None = None, **recipe: Any)
 
 def waits(graph: ExecutionGraph) -> list[int]:
     """How often the device of every class is held."""
-    found = []
+    waits_of_plan = []
     for rank in graph.classes:
         plan = graph.plans[rank.plan]
         runs = np.bincount(plan.ref[~plan.is_comm], minlength=len(plan.segments))
-        found.append(sum(n * sum(row.wait_s > 0 for row in s) for n, s in zip(runs, plan.segments, strict=True)))
-    return found
+        waits_of_plan.append(
+            sum(n * sum(row.wait_s > 0 for row in s) for n, s in zip(runs, plan.segments, strict=True))
+        )
+    return waits_of_plan
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_the_device_idles_for_the_host_in_every_call() -> None:
     assert sorted(Counter(spans.lane[of_host].tolist()).values()) == [MICRO_BATCHES] * 2
     assert spans.duration_s[of_host] == pytest.approx(call_s)
     assert held.step_time_s - free.step_time_s == pytest.approx((MICRO_BATCHES + 1) * call_s, rel=0.02)
-    more, less = ({rung.label: rung.seconds for rung in found.explain().steps} for found in (held, free))
+    more, less = ({rung.label: rung.seconds for rung in outcome.explain().steps} for outcome in (held, free))
     assert more["host"] - less["host"] == pytest.approx(MICRO_BATCHES * call_s, rel=0.02)
 
 

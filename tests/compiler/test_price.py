@@ -26,13 +26,13 @@ def tree(**settings: object) -> StrategyTree:
 def test_weights_in_four_bits_are_unpacked_for_each_product_that_reads_them() -> None:
     pricer = Pricer(gpus.load("a100-80gb"), BF16, EAGER)
     program = chain(tree(lora_base="nf4", tp=2), element_bytes=2.0, fused_attention=True)[0].links[2].program
-    found = {
+    unpacking = {
         i.phase: pricer.unpacked(program, i, (0, 0))
         for i in (*program.forward, *program.backward)
         if isinstance(i, Compute) and i.op.name == "mlp.fc2"
     }
-    assert set(found) == {ProgramPhase.FORWARD, ProgramPhase.INPUT_GRAD}
-    for (work,) in found.values():
+    assert set(unpacking) == {ProgramPhase.FORWARD, ProgramPhase.INPUT_GRAD}
+    for (work,) in unpacking.values():
         assert work.bytes == pytest.approx(4096 * 14336 / 2 * (NF4 + 2.0))
     plain = chain(tree(tp=2), element_bytes=2.0, fused_attention=True)[0].links[2].program
     assert all(pricer.unpacked(plain, i, (0, 0)) == () for i in plain.forward if isinstance(i, Compute))

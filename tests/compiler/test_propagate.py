@@ -33,18 +33,18 @@ MOE = pt.models.load("tiny-moe", layers=1, seq=8)
 def test_what_nobody_said_flows_along_the_data() -> None:
     """One marked node: the cut of its output goes on until an op needs the whole dim."""
     tree = on(LLAMA, x=2).with_training(micro_batch=2, global_batch=2)
-    found = cuts(tree.set("embedding.word", partition={"batch": "x"}), "layers")
-    assert set(found.values()) == {("batch",)}
-    found = cuts(tree.set("layers.*.mlp.gate_up", partition={"ffn": "x"}), "layers")
-    assert found["mlp.gate_up"] == found["mlp.activation"] == found["mlp.fc2"] == ("ffn",)
-    assert found["mlp.residual"] == found["attention.qkv"] == (None,)
+    cuts_of_op = cuts(tree.set("embedding.word", partition={"batch": "x"}), "layers")
+    assert set(cuts_of_op.values()) == {("batch",)}
+    cuts_of_op = cuts(tree.set("layers.*.mlp.gate_up", partition={"ffn": "x"}), "layers")
+    assert cuts_of_op["mlp.gate_up"] == cuts_of_op["mlp.activation"] == cuts_of_op["mlp.fc2"] == ("ffn",)
+    assert cuts_of_op["mlp.residual"] == cuts_of_op["attention.qkv"] == (None,)
 
 
 def test_an_empty_tuple_stops_it() -> None:
     tree = on(LLAMA, x=2).with_training(micro_batch=2, global_batch=2)
     tree = tree.set("embedding.word", partition={"batch": "x"}).set("layers.*.mlp.norm", partition={"batch": ()})
-    found = cuts(tree, "layers")
-    assert found["attention.residual"] == ("batch",) and found["mlp.norm"] == (None,)
+    cuts_of_op = cuts(tree, "layers")
+    assert cuts_of_op["attention.residual"] == ("batch",) and cuts_of_op["mlp.norm"] == (None,)
 
 
 def test_a_conflict_names_both_nodes() -> None:
@@ -77,5 +77,5 @@ def test_dispatch_and_combine_cut_tokens_alike() -> None:
 
 def test_slots_are_never_cut_by_themselves() -> None:
     tree = on(MOE, x=2).with_training(micro_batch=2, global_batch=2)
-    found = cuts(tree.set("layers.*.mlp", partition={"slots": "x"}), "layers")
-    assert found["mlp.dispatch"] == (None,) and found["mlp.experts.fc2"] == ("slots",)
+    cuts_of_op = cuts(tree.set("layers.*.mlp", partition={"slots": "x"}), "layers")
+    assert cuts_of_op["mlp.dispatch"] == (None,) and cuts_of_op["mlp.experts.fc2"] == ("slots",)

@@ -109,7 +109,7 @@ def test_slicing_first_is_cheaper_than_reducing_all() -> None:
 
 
 def test_the_cost_decides() -> None:
-    """A model that finds all_to_all dear makes the plan go another way."""
+    """A model that makes all_to_all expensive changes the plan."""
     mesh = Mesh((("x", 4),))
 
     def cost(kind: str, axes: tuple[int, ...], size: float) -> float:

@@ -19,10 +19,10 @@ def graph(framework: str, **degrees: object) -> ExecutionGraph:
     return compile_tree(tree, CLUSTER)
 
 
-def seconds(found: ExecutionGraph, block: str) -> float:
+def seconds(outcome: ExecutionGraph, block: str) -> float:
     """Of the ops of a block's forward on a device, once each [s]."""
-    rows = [row.node[0] == block and row.span is SpanKind.FORWARD for row in found.op_rows]
-    return float(found.tasks.segment_work_s[rows].sum())
+    rows = [row.node[0] == block and row.span is SpanKind.FORWARD for row in outcome.op_rows]
+    return float(outcome.tasks.segment_work_s[rows].sum())
 
 
 def test_a_host_that_waits_between_passes_sets_the_time_of_small_blocks() -> None:

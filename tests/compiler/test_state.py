@@ -75,10 +75,13 @@ def test_hybrid_shard() -> None:
 
 
 def test_gradients_of_norms_are_partial_under_sequence_parallelism() -> None:
-    found = {s.parameter.name: s.tensor_axes for s in states(layer(
+    axes_of_parameter = {s.parameter.name: s.tensor_axes for s in states(layer(
         pt.StrategyTree(LLAMA).parallelize(tp=2, sequence_parallel=True)
     ))}  # fmt: skip
-    assert {name for name, axes in found.items() if axes == ("tp",)} == {"attention.norm.weight", "mlp.norm.weight"}
+    assert {name for name, axes in axes_of_parameter.items() if axes == ("tp",)} == {
+        "attention.norm.weight",
+        "mlp.norm.weight",
+    }
 
 
 def test_a_cut_gradient_needs_a_cut_optimizer() -> None:

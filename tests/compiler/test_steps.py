@@ -41,9 +41,11 @@ def test_nothing_early_reads_what_is_late() -> None:
 
 def test_an_embedding_has_no_weight_phase() -> None:
     """There is nothing to compute before its weight gradient."""
-    found = programs(tp=2)
-    assert not runs_weights_apart(found["embedding"], True)
-    assert runs_weights_apart(found["layers"], True) and not runs_weights_apart(found["layers"], False)
+    program_of_block = programs(tp=2)
+    assert not runs_weights_apart(program_of_block["embedding"], True)
+    assert runs_weights_apart(program_of_block["layers"], True) and not runs_weights_apart(
+        program_of_block["layers"], False
+    )
 
 
 def regathered(program: BlockProgram) -> list[str]:

@@ -40,11 +40,11 @@ def box_mask(dims: tuple[str, ...], layout: Layout, mesh: Mesh, rank: int) -> np
 def test_every_element_arrives_once(one: Mesh, two: Mesh, forward: bool) -> None:
     for before, after in itertools.product(layouts(one, BEFORE), layouts(two, AFTER)):
         tensor = handed(before, after)
-        found = pieces(tensor, one, two, True) if forward else pieces(tensor, two, one, False)
+        cut_pieces = pieces(tensor, one, two, True) if forward else pieces(tensor, two, one, False)
         source_mesh, target_mesh = (one, two) if forward else (two, one)
         have, want = ((BEFORE, before), (AFTER, after)) if forward else ((AFTER, after), (BEFORE, before))
         arrived = np.zeros((target_mesh.size, *SHAPE), int)
-        for piece in found:
+        for piece in cut_pieces:
             box = tuple(slice(a, a + n) for a, n in piece.box)
             arrived[piece.target][box] += 1
             assert box_mask(have[0], have[1], source_mesh, piece.source)[box].all(), "sent by a rank that has it"
@@ -54,5 +54,5 @@ def test_every_element_arrives_once(one: Mesh, two: Mesh, forward: bool) -> None
 
 def test_holders_take_turns() -> None:
     """Two ranks hold the tensor, four need it: each sends twice."""
-    found = pieces(handed((R,), (R, R)), Mesh((("x", 2),)), Mesh((("x", 2), ("y", 2))), True)
-    assert Counter(piece.source for piece in found) == {0: 2, 1: 2}
+    cut_pieces = pieces(handed((R,), (R, R)), Mesh((("x", 2),)), Mesh((("x", 2), ("y", 2))), True)
+    assert Counter(piece.source for piece in cut_pieces) == {0: 2, 1: 2}

@@ -22,8 +22,8 @@ def test_a_send_waits_for_what_it_sends_and_is_waited_for() -> None:
         source, target = graph.classes[transfer.source], graph.classes[transfer.target]
         key = (transfer.chunk, transfer.kind)
         made = source.task_of[graph.plans[source.plan].sends_out[key]]
-        other = (transfer.chunk + (1 if transfer.kind == 0 else -1), transfer.kind)
-        wanted = target.task_of[graph.plans[target.plan].sends_in[other]]
+        peer_phase = (transfer.chunk + (1 if transfer.kind == 0 else -1), transfer.kind)
+        wanted = target.task_of[graph.plans[target.plan].sends_in[peer_phase]]
         for micro, task in enumerate(transfer.tasks.tolist()):
             before = tasks.pred[tasks.pred_ptr[task] : tasks.pred_ptr[task + 1]]
             assert before.tolist() == made[micro].tolist()

@@ -58,10 +58,10 @@ def alone_s(cluster: Cluster, group: range, kind: Collective, algorithm: Algorit
     """Time on perfect links, from the flows."""
     shape = shape_of(cluster, group)
     choice = Choice(algorithm, Protocol.SIMPLE, num_channels(algorithm, shape))
-    found = terms_with(kind, shape, choice, S, PERFECT, PERFECT, PLAIN)
+    price = terms_with(kind, shape, choice, S, PERFECT, PERFECT, PLAIN)
     rate_Bps = flows(kind, algorithm, np.array(group)[None], cluster).rates_Bps(1, cluster.link_capacity_Bps)[0]
-    assert found.cap_Bps >= rate_Bps * (1 - 1e-9)  # a perfect GPU never limits
-    return found.latency_s + found.work_bytes / min(found.cap_Bps, rate_Bps)
+    assert price.cap_Bps >= rate_Bps * (1 - 1e-9)  # a perfect GPU never limits
+    return price.latency_s + price.work_bytes / min(price.cap_Bps, rate_Bps)
 
 
 NVLINK, NIC = 300 * GB, 25 * GB
@@ -136,9 +136,9 @@ def test_terms_and_flows_agree_on_who_limits(cluster: Cluster, group: range, kin
     for algorithm in algorithms(kind, shape, all_known=True):
         rate_Bps = flows(kind, algorithm, np.array(group)[None], cluster).rates_Bps(1, cluster.link_capacity_Bps)[0]
         for protocol in protocols(algorithm, shape):
-            found = terms(kind, shape, Choice(algorithm, protocol, num_channels(algorithm, shape)), S)
-            assert 0 < found.cap_Bps <= rate_Bps * (1 + 1e-9)
-            assert found.alone_s == pytest.approx(found.latency_s + found.work_bytes / min(found.cap_Bps, rate_Bps))
+            price = terms(kind, shape, Choice(algorithm, protocol, num_channels(algorithm, shape)), S)
+            assert 0 < price.cap_Bps <= rate_Bps * (1 + 1e-9)
+            assert price.alone_s == pytest.approx(price.latency_s + price.work_bytes / min(price.cap_Bps, rate_Bps))
 
 
 @pytest.mark.parametrize(("cluster", "group"), CASES)
@@ -150,9 +150,9 @@ def test_work_times_flows_is_what_leaves_each_gpu(cluster: Cluster, group: range
             continue
         choice = Choice(algorithm, Protocol.SIMPLE, num_channels(algorithm, shape))
         work = terms_with(Collective.ALL_REDUCE, shape, choice, S, PERFECT, PERFECT, PLAIN).work_bytes
-        found = flows(Collective.ALL_REDUCE, algorithm, np.array(group)[None], cluster)
+        group_flows = flows(Collective.ALL_REDUCE, algorithm, np.array(group)[None], cluster)
         sent: dict[str, float] = {}
-        for link, count in zip(found.link.tolist(), found.count.tolist(), strict=True):
+        for link, count in zip(group_flows.link.tolist(), group_flows.count.tolist(), strict=True):
             source = cluster.link_ends(link)[0]
             if source.rpartition("/")[2].startswith("gpu"):
                 sent[source] = sent.get(source, 0.0) + count * work
@@ -210,8 +210,8 @@ def test_unknown_algorithm_names_the_known_ones():
 
 def test_a_group_of_one_costs_nothing():
     shape = shape_of(switched(), range(1))
-    found = terms(Collective.ALL_REDUCE, shape, choose(Collective.ALL_REDUCE, shape, S), S)
-    assert found.alone_s == 0.0
+    price = terms(Collective.ALL_REDUCE, shape, choose(Collective.ALL_REDUCE, shape, S), S)
+    assert price.alone_s == 0.0
 
 
 SHAPES = [shape_of(cluster, group) for cluster, group in CASES]

@@ -54,8 +54,8 @@ def test_fp32_gradient_is_read_and_written() -> None:
 
 def test_unfused_accumulation_is_a_pass_of_its_own() -> None:
     op = linear()
-    found = works(op, at(op), Phase.WEIGHT_GRAD, precision.kept_by(EAGER, "bf16"), EAGER)
-    assert [w.family for w in found] == [Family.GEMM, Family.MEMORY]
+    lowered = works(op, at(op), Phase.WEIGHT_GRAD, precision.kept_by(EAGER, "bf16"), EAGER)
+    assert [w.family for w in lowered] == [Family.GEMM, Family.MEMORY]
 
 
 def test_missing_size_names_the_dim() -> None:
@@ -108,9 +108,11 @@ def test_fused_attention_is_one_kernel_with_heads() -> None:
 @pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.INPUT_GRAD])
 def test_a_rank_of_a_cut_sequence_has_its_share_of_the_triangle(phase: Phase) -> None:
     def times(seq: int) -> tuple[float, float]:
-        found = [w for w in works(attention(), at(attention(), seq=seq, kv_seq=32768), phase, BF16, MEGATRON) if w.flop]
+        lowered = [
+            w for w in works(attention(), at(attention(), seq=seq, kv_seq=32768), phase, BF16, MEGATRON) if w.flop
+        ]
         costs = OpCosts(gpus.load("a100-80gb"))
-        return sum(w.flop for w in found), sum(costs.time(w).time_s for w in found)
+        return sum(w.flop for w in lowered), sum(costs.time(w).time_s for w in lowered)
 
     (flop, time_s), (whole_flop, whole_s) = times(8192), times(32768)
     assert flop == pytest.approx(whole_flop / 4, rel=0.01)
@@ -121,8 +123,8 @@ def test_attention_within_documents_is_that_of_more_and_shorter_samples() -> Non
     def work(**changes: int) -> Work:
         model = zoo.load("llama3-8b", **changes)
         op = next(op for op in model.blocks[1].ops if op.kind is OpKind.ATTENTION)
-        found = works(op, op.sizes() | {"batch": 8192 // changes["seq"]}, Phase.FORWARD, BF16, MEGATRON)
-        return next(work for work in found if work.family is Family.ATTENTION)
+        lowered = works(op, op.sizes() | {"batch": 8192 // changes["seq"]}, Phase.FORWARD, BF16, MEGATRON)
+        return next(work for work in lowered if work.family is Family.ATTENTION)
 
     packed, apart = work(seq=8192, document=256), work(seq=256)
     assert (packed.flop, packed.shape) == (apart.flop, apart.shape)
@@ -137,10 +139,10 @@ def test_biases_of_experts_are_added_by_operators() -> None:
 
 def test_unfused_attention_moves_the_scores() -> None:
     old = frameworks.load("megatron-lm@2")
-    found = works(attention(), at(attention()), Phase.FORWARD, BF16, old)
-    assert [w.family for w in found if w.family is Family.GEMM] == [Family.GEMM] * 2
+    lowered = works(attention(), at(attention()), Phase.FORWARD, BF16, old)
+    assert [w.family for w in lowered if w.family is Family.GEMM] == [Family.GEMM] * 2
     scores = 32 * 4096 * 4096
-    softmax = [w.bytes for w in found if w.family is Family.MEMORY and w.variant == Access.SOFTMAX]
+    softmax = [w.bytes for w in lowered if w.family is Family.MEMORY and w.variant == Access.SOFTMAX]
     assert softmax == [4 * scores]  # read and written
 
 
@@ -149,9 +151,11 @@ def test_tensor_cores_read_rows_of_16_bytes(dim: int, dtype: str) -> None:
     op = plain_attention()
     sizes = at(op, kv_heads=16, head_dim=dim)
     for phase, products in ((Phase.FORWARD, 2), (Phase.INPUT_GRAD, 4)):
-        found = [w for w in works(op, sizes, phase, BF16, frameworks.load("megatron-lm@2")) if w.family is Family.GEMM]
-        assert [w.dtype for w in found] == [dtype] * products
-        assert all(w.dtype == "bf16" or w.bytes < 4 * w.flop / dim for w in found)  # operands stay narrow
+        lowered = [
+            w for w in works(op, sizes, phase, BF16, frameworks.load("megatron-lm@2")) if w.family is Family.GEMM
+        ]
+        assert [w.dtype for w in lowered] == [dtype] * products
+        assert all(w.dtype == "bf16" or w.bytes < 4 * w.flop / dim for w in lowered)  # operands stay narrow
     assert [w.dtype for w in works(op, sizes, Phase.FORWARD, BF16, MEGATRON)][-1] == "bf16"  # flash attention pads
 
 
@@ -178,8 +182,8 @@ def test_unfused_attention_turns_heads_and_tokens_around() -> None:
     scores, one = 16 * 512 * 512, 16 * 512 * 64
     # a mask has no gradient; the gradients of three products are summed by two kernels of three operands
     for phase, by_score, summed in ((Phase.FORWARD, 2 + 2 + 2, 0), (Phase.INPUT_GRAD, 2 + 3, 2 * 3)):
-        found = works(op, at(op), phase, BF16, old)
-        moved = sum(w.bytes for w in found if w.family is Family.MEMORY)
+        lowered = works(op, at(op), phase, BF16, old)
+        moved = sum(w.bytes for w in lowered if w.family is Family.MEMORY)
         assert moved == 2 * (by_score * scores + (4 * 2 + summed) * one)
 
 
@@ -226,8 +230,8 @@ def test_a_softmax_of_an_fp32_copy_moves_28_bytes_per_score() -> None:
     slow, op = MEGATRON.but(attention="unfused_fp32"), plain_attention()
     scores = 16 * 512 * 512
     for phase, each in ((Phase.FORWARD, 28), (Phase.INPUT_GRAD, 32)):
-        found = works(op, at(op), phase, BF16, slow)
-        moved = sum(w.bytes for w in found if w.family is Family.MEMORY)
+        lowered = works(op, at(op), phase, BF16, slow)
+        moved = sum(w.bytes for w in lowered if w.family is Family.MEMORY)
         assert moved == each * scores
 
 
@@ -285,8 +289,8 @@ def test_an_activation_of_several_kernels_moves_more(model: str, elements: dict[
         out *= sizes[dim]
     for name, moved in elements.items():
         for phase, count in zip((Phase.FORWARD, Phase.INPUT_GRAD), moved, strict=True):
-            found = works(op, sizes, phase, BF16, frameworks.load(name))
-            assert sum(work.bytes for work in found) == 2 * count * out
+            lowered = works(op, sizes, phase, BF16, frameworks.load(name))
+            assert sum(work.bytes for work in lowered) == 2 * count * out
 
 
 def test_convolutions_in_half_precision_turn_images_that_lie_channels_first() -> None:

@@ -74,9 +74,9 @@ def test_calibration_scales_and_overrides() -> None:
     plain = OpCosts(gpu).time(PRODUCT).time_s
     scaled = OpCosts(gpu, Calibration(scale={Family.GEMM: 1.1}))
     assert scaled.time(PRODUCT).time_s == pytest.approx(1.1 * plain)
-    own = OpCosts(gpu, Calibration(measured_s={PRODUCT: 1e-3}, source="profile of this machine"))
-    assert own.time(PRODUCT).time_s == 1e-3
-    assert own.time(PRODUCT).spread == MEASURED
+    calibrated = OpCosts(gpu, Calibration(measured_s={PRODUCT: 1e-3}, source="profile of this machine"))
+    assert calibrated.time(PRODUCT).time_s == 1e-3
+    assert calibrated.time(PRODUCT).spread == MEASURED
 
 
 def test_nothing_to_do_takes_no_time() -> None:

@@ -1,4 +1,4 @@
-"""What predictions turned out to be off by."""
+"""The error seen in predictions."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def test_a_curve_that_misses_its_own_sources_is_not_surer_than_they_are() -> Non
 def test_the_band_holds_what_it_says_on_tables_left_out() -> None:
     for kind in StepKind:
         assert 0.0 <= residuals.step_sigma(kind) < 0.5
-        found = residuals.table()["checked"][kind]["held_out"]
-        assert 0.7 <= found["tables"] <= 0.9
+        coverage = residuals.table()["checked"][kind]["held_out"]
+        assert 0.7 <= coverage["tables"] <= 0.9

@@ -107,5 +107,5 @@ def test_every_preset_can_run_every_collective(name: str, nodes: int):
     for kind in Collective:
         if kind is Collective.SEND:
             continue
-        found = terms(kind, shape, choose(kind, shape, 1e9), 1e9)
-        assert 1e9 / best_Bps < found.alone_s < 1e9 / 1e8  # between a perfect host and 0.1 GB/s
+        price = terms(kind, shape, choose(kind, shape, 1e9), 1e9)
+        assert 1e9 / best_Bps < price.alone_s < 1e9 / 1e8  # between a perfect host and 0.1 GB/s

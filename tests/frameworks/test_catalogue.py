@@ -71,7 +71,7 @@ def test_changes_stand_after_the_name() -> None:
         ("nemo, loss_metrics=1.5", "expected a whole number"),
         ("nemo, fp32_grads=1", "expected true or false"),
         ("nemo, sends_wait=1f1b+zigzag", "zigzag"),
-        ("nemo, op_s=1e-6, op_s=2e-6", "stands there twice"),
+        ("nemo, op_s=1e-6, op_s=2e-6", "is given twice"),
         ("nemo, name=mine", "unknown framework field 'name'"),
         ("missing.yaml", "No such file"),
     ],

@@ -49,8 +49,8 @@ def test_a_change_that_cannot_be_is_refused(changes: dict[str, object]) -> None:
 def test_own_values_simulate() -> None:
     import proteus as pt
 
-    own = frameworks.load("nemo").but(op_s=1e-6)
-    tree = pt.StrategyTree(pt.models.load("gpt2", layers=2)).parallelize(dp=2, global_batch=2, framework=own)
+    framework = frameworks.load("nemo").but(op_s=1e-6)
+    tree = pt.StrategyTree(pt.models.load("gpt2", layers=2)).parallelize(dp=2, global_batch=2, framework=framework)
     assert tree.training.framework.op_s == 1e-6
     assert pt.simulate(tree, pt.clusters.load("dgx-a100")).step_time_s > 0
 

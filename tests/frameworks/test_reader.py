@@ -85,7 +85,7 @@ def test_without_like_everything_must_be_said(tmp_path: Path) -> None:
         ("- if: {precision: bf16}", "- if: {}", "a rule needs a condition"),
         ("like: megatron-lm@2", "like: megatorn", "line 3: like: .*nearest: megatron"),
         ("name: mine", "name: My Frame", "line 1: name"),
-        ("title: My framework", "name: other", "line 2: name stands there twice"),
+        ("title: My framework", "name: other", "line 2: name is given twice"),
         ("title: My framework", "title: [", "line .*not YAML"),
         ("title: My framework", "title: 2024-13-45", "."),
         ("name: mine", "name: mine\nwhat: 1", "line 2: what: unknown field"),

@@ -55,10 +55,10 @@ def test_it_hashes_and_pickles() -> None:
     ("changes", "message"),
     [
         ({"memory_bytes": -1}, "memory_bytes=-1; it must be from"),
-        ({"memory_bytes": 1.5e9}, "memory_bytes=1500000000.0 is no whole number"),
+        ({"memory_bytes": 1.5e9}, "memory_bytes=1500000000.0 is not a whole number"),
         ({"memory_Bps": float("nan")}, "memory_Bps=nan; it must be from"),
-        ({"memory_Bps": "fast"}, "memory_Bps='fast' is no number"),
-        ({"memory_Bps": True}, "memory_Bps=True is no number"),
+        ({"memory_Bps": "fast"}, "memory_Bps='fast' is not a number"),
+        ({"memory_Bps": True}, "memory_Bps=True is not a number"),
         ({"peak_flops": {}}, "peak_flops is empty"),
         ({"peak_flops": {"fp61": 1e12}}, "peak_flops: unknown dtype 'fp61'; nearest: fp16"),
         ({"peak_flops": {"fp16": float("inf")}}, "peak_flops=inf; it must be from"),

@@ -61,8 +61,8 @@ def test_unknown_name_lists_the_nearest() -> None:
 
 
 def test_by_device_and_architecture() -> None:
-    found = [gpus.by_pci_device("0x20B5"), gpus.by_pci_device("740c"), gpus.by_arch("gfx942"), gpus.by_arch("908")]
-    assert [gpu and gpu.name for gpu in found] == ["a100-pcie-80gb", "mi250-gcd", "mi300x", "mi100"]
+    boards = [gpus.by_pci_device("0x20B5"), gpus.by_pci_device("740c"), gpus.by_arch("gfx942"), gpus.by_arch("908")]
+    assert [gpu and gpu.name for gpu in boards] == ["a100-pcie-80gb", "mi250-gcd", "mi300x", "mi100"]
     assert gpus.by_pci_device("") is None and gpus.by_arch("") is None and gpus.by_pci_device("0xffff") is None
 
 
@@ -79,9 +79,9 @@ def test_figures_equal_the_collected_sheets(shared: Path) -> None:
         if gpu is None:
             continue
         for column, dtype in [("fp32", "fp32"), ("bf16", "bf16"), ("fp8", "fp8")]:
-            told = row.get(f"peak_{column}_TFLOPS_dense") or row.get(f"peak_{column}_TFLOPS") or ""
-            if told:
-                assert gpu.peak_flops[dtype] == pytest.approx(float(told) * 1e12), (row["gpu"], dtype)
+            sheet_text = row.get(f"peak_{column}_TFLOPS_dense") or row.get(f"peak_{column}_TFLOPS") or ""
+            if sheet_text:
+                assert gpu.peak_flops[dtype] == pytest.approx(float(sheet_text) * 1e12), (row["gpu"], dtype)
                 compared += 1
         if "-" not in row["mem_GBps"] and "/" not in row["mem_GBps"]:
             assert gpu.memory_Bps == pytest.approx(float(row["mem_GBps"]) * 1e9), row["gpu"]

@@ -38,16 +38,16 @@ def task_graphs(draw: st.DrawFn, *, segments: bool = True, overlap: bool = True,
             "after": draw(st.lists(st.integers(0, task - 1), max_size=2)) if task else [],
             "release_s": draw(st.sampled_from([0.0, 0.0, 0.0, 1.5])),
         }
-        what = draw(st.sampled_from(["compute", "comm", "comm", "copy", "segment", "segment", "host"]))
+        task_kind = draw(st.sampled_from(["compute", "comm", "comm", "copy", "segment", "segment", "host"]))
         own = draw(st.sampled_from(streams))
-        if what == "host":
+        if task_kind == "host":
             builder.host(draw(TIMES_S), draw(st.sampled_from([[], [own[-1]]])), **timing)
             continue
         timing |= {"latency_s": draw(LATENCIES_S), "priority": draw(st.integers(0, 1))}
-        if what == "segment" and segments:
+        if task_kind == "segment" and segments:
             ops = st.lists(st.tuples(st.integers(0, num_compute - 1), TIMES_S), min_size=1, max_size=5)
             builder.segment(draw(ops), own[0], **timing)
-        elif what in ("compute", "segment"):
+        elif task_kind in ("compute", "segment"):
             builder.compute(draw(TIMES_S), own[0], op_class=draw(st.integers(0, num_compute - 1)), **timing)
         else:
             builder.comm(
@@ -56,7 +56,7 @@ def task_graphs(draw: st.DrawFn, *, segments: bool = True, overlap: bool = True,
                 streams=draw(st.lists(st.sampled_from(every), unique=True, max_size=4)),
                 cap_Bps=draw(CAPS_BPS),
                 op_class=draw(st.integers(0, num_comm - 1)),
-                kind=TaskKind.COPY if what == "copy" else TaskKind.COMM,
+                kind=TaskKind.COPY if task_kind == "copy" else TaskKind.COMM,
                 **timing,
             )
     return builder.graph()

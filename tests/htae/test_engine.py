@@ -70,9 +70,9 @@ def test_one_for_many_is_exact(graph: TaskGraph, num_copies: int, shared: int) -
     folded = play(dataclasses.replace(graph, pattern_count=counts.astype("i4")))
     unfolded = play(copies(graph, num_copies, is_shared))
     for copy in range(num_copies):
-        own = slice(copy * graph.num_tasks, (copy + 1) * graph.num_tasks)
-        assert unfolded.start_s[own].tolist() == folded.start_s.tolist()
-        assert unfolded.end_s[own].tolist() == folded.end_s.tolist()
+        copy_tasks = slice(copy * graph.num_tasks, (copy + 1) * graph.num_tasks)
+        assert unfolded.start_s[copy_tasks].tolist() == folded.start_s.tolist()
+        assert unfolded.end_s[copy_tasks].tolist() == folded.end_s.tolist()
 
 
 @given(task_graphs(overlap=False), st.data())
@@ -119,9 +119,9 @@ def test_every_process_gives_the_same_bytes() -> None:
 
 def test_warm_up_is_silent_when_warm() -> None:
     warm_up()
-    said: list[str] = []
-    assert warm_up(said.append) < 60
-    assert said == []
+    lines: list[str] = []
+    assert warm_up(lines.append) < 60
+    assert lines == []
     assert is_warm()
 
 

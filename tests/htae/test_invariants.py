@@ -56,9 +56,9 @@ def test_a_changed_timeline_fails(column: str, row: int, change: Any) -> None:
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_a_timeline_of_other_links_fails(factor: float) -> None:
     graph = busy_graph()
-    other = dataclasses.replace(graph, link_capacity_Bps=graph.link_capacity_Bps * factor)
+    changed = dataclasses.replace(graph, link_capacity_Bps=graph.link_capacity_Bps * factor)
     with pytest.raises(AssertionError):
-        check_timeline(graph, play(other))
+        check_timeline(graph, play(changed))
 
 
 @pytest.mark.parametrize("table", ["compute_slowdown", "comm_slowdown"])

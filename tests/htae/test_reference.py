@@ -52,8 +52,8 @@ def test_a_collective_starts_when_its_last_rank_arrives(player: Player) -> None:
 
 def test_the_head_of_a_stream_holds_up_what_is_ready_behind_it(player: Player) -> None:
     builder = GraphBuilder()
-    compute, other = builder.stream(0), builder.stream(0)
-    slow = builder.compute(5.0, other)
+    compute, second = builder.stream(0), builder.stream(0)
+    slow = builder.compute(5.0, second)
     builder.compute(1.0, compute, after=[slow])
     builder.compute(1.0, compute)  # ready from the start, behind one that is not
     assert spans(player, builder) == [(0.0, 5.0), (5.0, 6.0), (6.0, 7.0)]
@@ -210,9 +210,9 @@ def test_a_segment_changes_class_beside_communication(player: Player) -> None:
 
 def test_causes_lead_back_to_the_start(player: Player) -> None:
     builder = GraphBuilder([10.0])
-    compute, tensor, other = builder.stream(0), builder.stream(0), builder.stream(1)
+    compute, tensor, second = builder.stream(0), builder.stream(0), builder.stream(1)
     first = builder.compute(1.0, compute)
-    late = builder.compute(2.0, other)
+    late = builder.compute(2.0, second)
     reduce = builder.comm(10.0, links={0: 1}, streams=[tensor], after=[first, late])
     builder.compute(1.0, compute, after=[reduce])
     assert player(builder.graph()).cause.tolist() == [-1, -1, late, reduce]

@@ -58,3 +58,4 @@ def test_an_open_quote_ends_with_its_line() -> None:
     script = shell.parse('x --a "1 2 \\\n --b 3', "run.sh")
     assert [word for word, _ in script.commands[0]] == ["x", "--a", "1 2 ", "--b", "3"]
     assert "never closed" in script.notes[0]
+    assert [word for word, _ in shell.parse('x "1 2', "run.sh").commands[0]] == ["x", "1 2"]

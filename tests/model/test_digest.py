@@ -25,8 +25,10 @@ def test_it_reads_no_arbitrary_objects() -> None:
 
 def test_it_is_the_same_in_every_process() -> None:
     code = "import proteus as pt; print(pt.models.load('tiny-moe').digest)"
-    said = set()
+    digests = set()
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        said.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout)
-    assert len(said) == 1
+        digests.add(
+            subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
+        )
+    assert len(digests) == 1

@@ -185,8 +185,8 @@ def test_each_part_of_the_content_counts_and_nothing_else() -> None:
     others = [replace(model, name="mine"), replace(model, seq=model.seq * 2), model.resized("vocab", 128), adapted]
     others += [with_lora(model, Lora(rank=2, base="nf4")), replace(model, blocks=model.blocks[:-1])]
     assert len({model, *others}) == len(others) + 1
-    told = replace(model, facts={}, assumptions=("something was guessed",), origin=None)
-    assert told == model and hash(told) == hash(model)
+    annotated = replace(model, facts={}, assumptions=("something was guessed",), origin=None)
+    assert annotated == model and hash(annotated) == hash(model)
 
 
 def test_a_model_is_a_value_in_another_process_too() -> None:

@@ -83,8 +83,8 @@ MPT: dict[str, Any] = json.loads((CONFIGS / "mpt-7b.json").read_text())
     ],
 )
 def test_what_the_graph_leaves_out_is_said(fields: dict[str, Any], sentence: str) -> None:
-    (said,) = from_hf(fields, seq=32).assumptions
-    assert sentence in said
+    (assumption,) = from_hf(fields, seq=32).assumptions
+    assert sentence in assumption
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_head_counts_of_mpt(attention: dict[str, Any], kv_heads: int) -> None:
 def test_a_config_in_the_zoo_says_all_it_has() -> None:
     """Every field of the collected configs is read, known to be without effect, or explained."""
     for path in sorted(CONFIGS.glob("*.json")):
-        assert not [said for said in from_hf(path).assumptions if "not understood" in said], path
+        assert not [assumption for assumption in from_hf(path).assumptions if "not understood" in assumption], path
 
 
 def test_a_name_of_ones_own() -> None:
@@ -182,9 +182,9 @@ def test_an_own_head_dim_is_kept() -> None:
         ({"hidden_size": "64"}, "field 'hidden_size' is '64'; it must be a whole number"),
         ({"hidden_size": True}, "field 'hidden_size' is True; it must be a whole number"),
         ({"hidden_size": 64.5}, "field 'hidden_size' is 64.5; it must be a whole number"),
-        ({"hidden_size": 63}, "hidden=63 is no multiple of heads=8"),
+        ({"hidden_size": 63}, "hidden=63 is not a multiple of heads=8"),
         ({"num_hidden_layers": 0}, "field 'num_hidden_layers' is 0; it must be at least 1"),
-        ({"num_key_value_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
+        ({"num_key_value_heads": 3}, "heads=8 is not a multiple of kv_heads=3"),
         ({"tie_word_embeddings": "no"}, "field 'tie_word_embeddings' is 'no'; it must be true or false"),
         ({"attention_dropout": 1.5}, "field 'attention_dropout' is 1.5; it must be from 0 to below 1"),
         ({"hidden_act": "relu"}, "field 'hidden_act' is 'relu'; known: gelu, "),
@@ -206,11 +206,11 @@ def test_a_bad_field_of_a_file_has_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{\n "a": 1,\n "b" 2}', ", line 3: is no JSON: Expecting ':' delimiter at column 6"),
+        ('{\n "a": 1,\n "b" 2}', ", line 3: is not JSON: Expecting ':' delimiter at column 6"),
         ("[1]", ", line 1: holds a list; a config is one JSON object"),
-        ("", ", line 1: is no JSON"),
+        ("", ", line 1: is not JSON"),
         ("[" * 100_000, "is nested deeper than 32 levels"),
-        ('{"vocab_size": 1,\n "vocab_size": 2}', ", line 2: vocab_size stands there twice; keep one"),
+        ('{"vocab_size": 1,\n "vocab_size": 2}', ", line 2: vocab_size is given twice; keep one"),
     ],
 )
 def test_a_file_that_is_no_config(tmp_path: Path, text: str, message: str) -> None:

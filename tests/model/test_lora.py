@@ -96,7 +96,7 @@ def test_a_resized_model_keeps_its_adapters() -> None:
         ({"rank": 0}, "at least 1"),
         ({"rank": 8, "dropout": 1.0}, "below 1"),
         ({"rank": 8, "targets": ("attention.qvk",)}, "attention.qkv"),
-        ({"rank": 8, "targets": ("head",)}, "product for an adapter"),
+        ({"rank": 8, "targets": ("head",)}, "GEMM for an adapter"),
     ],
 )
 def test_what_cannot_be_is_told(settings: dict[str, Any], says: str) -> None:

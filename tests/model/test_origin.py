@@ -213,8 +213,8 @@ def test_dims_are_resized_where_that_is_exact(name: str) -> None:
 def test_a_length_of_the_user_replaces_the_assumed_one() -> None:
     model = from_hf(CONFIGS / "mistral-7b.json").with_seq(8192)
     assert model == from_hf(CONFIGS / "mistral-7b.json", seq=8192)
-    (said,) = model.assumptions
-    assert "sliding_window=4096 is below seq=8192" in said
+    (assumption,) = model.assumptions
+    assert "sliding_window=4096 is below seq=8192" in assumption
 
 
 def test_adapters_come_along() -> None:

@@ -19,8 +19,8 @@ SMALL: dict[str, Any] = {"name": "m", "layers": 2, "hidden": 64, "heads": 8, "ff
     [
         ({"layers": 0}, "m: layers=0; it must be a whole number, at least 1"),
         ({"seq": 1.5}, "m: seq=1.5; it must be a whole number"),
-        ({"hidden": 65}, "hidden=65 is no multiple of heads=8; give head_dim as well"),
-        ({"kv_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
+        ({"hidden": 65}, "hidden=65 is not a multiple of heads=8; give head_dim as well"),
+        ({"kv_heads": 3}, "heads=8 is not a multiple of kv_heads=3"),
         ({"positions": 8}, "seq=16 is more than its 8 learned positions; choose seq at most 8"),
         ({"document": 0}, "m: document=0; it must be a whole number, at least 1"),
         ({"layers": True}, "m: layers=True; it must be a whole number"),

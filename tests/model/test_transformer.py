@@ -66,7 +66,7 @@ def test_roles_let_each_degree_cut_its_dim() -> None:
     ops = {op.name: op for op in zoo.load("llama3-8b").blocks[1].ops}
 
     def roles(name: str) -> dict[str, str]:
-        return {dim: str(found.role)[:3] for dim, found in ops[name].dims.items()}
+        return {dim: str(size.role)[:3] for dim, size in ops[name].dims.items()}
 
     par, red, ind = "par", "red", "ind"
     rows = {"batch": par, "seq": par}

@@ -10,7 +10,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-LARGEST_BYTES = 300e3
+MAX_BYTES = 300e3
 PUBLIC = {"proteus", "proteus_widgets"}
 
 
@@ -25,7 +25,7 @@ def test_the_first_tutorial_is_there() -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_is_small(path: Path) -> None:
-    assert path.stat().st_size < LARGEST_BYTES
+    assert path.stat().st_size < MAX_BYTES
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -143,8 +143,8 @@ def test_the_command_and_the_simulation_of_its_file(tmp_path: Path, capsys: pyte
     file = str(tmp_path / "mine.json")
     model = ["--model", "tiny-cnn", "--dp", "2", "--precision", "fp32", "--framework", "ddp"]
     assert main(["profile", *model, "--out", file, "--budget", "0.001", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["devices"] == 2 and told["kernels"] > 5 and is_machine(file)
+    document = json.loads(capsys.readouterr().out)
+    assert document["devices"] == 2 and document["kernels"] > 5 and is_machine(file)
     for cluster in (["--cluster", file], ["--cluster", file, "--calibration", file]):
         assert main(["simulate", *model, *cluster, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
@@ -157,24 +157,24 @@ def test_the_command_and_the_simulation_of_its_file(tmp_path: Path, capsys: pyte
 
 def _broken(machine: MeasuredMachine, tmp_path: Path, change: str) -> Path:
     machine.save(tmp_path / "whole.json")
-    found = json.loads((tmp_path / "whole.json").read_text())
+    document = json.loads((tmp_path / "whole.json").read_text())
     match change:
         case "time":
-            found["works"][0]["time_s"] = -1.0
+            document["works"][0]["time_s"] = -1.0
         case "family":
-            found["works"][0]["family"] = "magic"
+            document["works"][0]["family"] = "magic"
         case "missing":
-            del found["device"]
+            del document["device"]
         case "text":
-            found["num_devices"] = "two"
+            document["num_devices"] = "two"
         case "version":
-            found["proteus_machine"] = 99
+            document["proteus_machine"] = 99
         case "list":
-            found["collectives"] = {}
+            document["collectives"] = {}
         case "sizes":
-            found["collectives"][0]["size_bytes"][0] = 1e12
+            document["collectives"][0]["size_bytes"][0] = 1e12
     file = tmp_path / "broken.json"
-    file.write_text(json.dumps(found))
+    file.write_text(json.dumps(document))
     return file
 
 
@@ -186,7 +186,7 @@ def _broken(machine: MeasuredMachine, tmp_path: Path, change: str) -> Path:
         ("missing", "lacks 'device'"),
         ("text", "num_devices='two'"),
         ("version", "99; this version reads 2"),
-        ("list", "collectives is no list"),
+        ("list", "collectives is not a list"),
         ("sizes", "sizes must be above 0 and rise"),
     ],
 )

@@ -108,16 +108,16 @@ def test_less_sure_is_wider(changed: dict[str, float]) -> None:
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_second_of_the_path_counts_once(name: str) -> None:
     """Were all off by all of it together, the step would be as well."""
-    found = result(name)
-    sigma = np.zeros_like(found.graph.op_sigma)
-    sigma[found.graph.op_wait_s == 0, 0, GEMM] = 1.0
+    outcome = result(name)
+    sigma = np.zeros_like(outcome.graph.op_sigma)
+    sigma[outcome.graph.op_wait_s == 0, 0, GEMM] = 1.0
     graph = replace(
-        found.graph,
+        outcome.graph,
         op_sigma=sigma,
-        comm_sigma=np.ones_like(found.graph.comm_sigma),
-        transfers=tuple(replace(transfer, sigma=1.0) for transfer in found.graph.transfers),
+        comm_sigma=np.ones_like(outcome.graph.comm_sigma),
+        transfers=tuple(replace(transfer, sigma=1.0) for transfer in outcome.graph.transfers),
     )
-    parts = path_parts(graph, found.timeline, found.windows)
+    parts = path_parts(graph, outcome.timeline, outcome.windows)
     host = parts.pop(HOST, 0.0) / residuals.host_sigma()
     assert sum(parts.values()) + host == pytest.approx(1.0)
 
@@ -132,7 +132,7 @@ def test_a_curve_of_another_chip_is_told_and_widens() -> None:
     own, other = (pt.simulate(tree, pt.clusters.load(name)) for name in ("dgx-a100", "pcie-8x-l40s"))
     assert own.step_time_band.borrowed == ()
     assert "attention" in other.step_time_band.borrowed
-    assert "no curve of its own: attention" in repr(other) and "no curve" not in repr(own)
+    assert "another chip or dtype: attention" in repr(other) and "another chip" not in repr(own)
 
 
 def test_a_measured_step_narrows() -> None:

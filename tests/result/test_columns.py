@@ -11,21 +11,21 @@ from tests.result.samples import result
 
 
 def test_columns_are_as_long_as_the_spans() -> None:
-    found = result("interleaved")
-    columns = found.to_columns()
-    assert {len(column) for column in columns.values()} == {len(found.spans)}
+    outcome = result("interleaved")
+    columns = outcome.to_columns()
+    assert {len(column) for column in columns.values()} == {len(outcome.spans)}
     assert set(columns["stream"]) >= {"compute", "tensor", "pipeline"}
     assert (columns["bytes"][columns["kind"] == "forward"] == 0).all()
     assert (columns["bytes"][columns["kind"] == "pipeline_comm"] > 0).all()
-    assert columns["is_critical"].sum() == len(found.critical_path.spans)
+    assert columns["is_critical"].sum() == len(outcome.critical_path.spans)
 
 
 def test_table_of_pandas() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    found = result("tensor")
-    table = found.to_dataframe()
+    outcome = result("tensor")
+    table = outcome.to_dataframe()
     assert isinstance(table, pandas.DataFrame)
-    device = found.devices[0]
+    device = outcome.devices[0]
     exposed = table[table.device == device.device].groupby("kind")["exposed_s"].sum()
     assert exposed["tensor_comm"] == pytest.approx(device.exposed_s["tensor"])
 

@@ -22,16 +22,16 @@ def test_rows_are_the_differences() -> None:
 
 
 def test_nothing_changed() -> None:
-    found = result("data")
-    table = found.compare(found)
+    outcome = result("data")
+    table = outcome.compare(outcome)
     assert table.changes == ()
     assert {row[-1] for row in table.table()} == {"="}
 
 
 def test_another_cluster_or_model_is_said() -> None:
     tree = pt.StrategyTree(small()).parallelize(dp=8, global_batch=16)
-    found = pt.simulate(tree, pt.clusters.load("dgx-h100"))
-    assert any(line.startswith("cluster:") for line in result("data").compare(found).changes)
+    outcome = pt.simulate(tree, pt.clusters.load("dgx-h100"))
+    assert any(line.startswith("cluster:") for line in result("data").compare(outcome).changes)
     other = pt.simulate(pt.StrategyTree(pt.models.load("resnet50")).parallelize(dp=8, micro_batch=2, global_batch=16),
                         pt.clusters.load("dgx-a100"))  # fmt: skip
     assert any(line.startswith("model:") for line in result("data").compare(other).changes)

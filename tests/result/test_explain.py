@@ -11,9 +11,9 @@ from tests.result.samples import result
 
 
 def test_exposed_by_node_is_all_that_is_exposed() -> None:
-    found = result("tensor")
-    by_node = found.explain().exposed_by_node
-    assert sum(s for _, s in by_node) == pytest.approx(sum(found.exposed_comm_s.values()))
+    outcome = result("tensor")
+    by_node = outcome.explain().exposed_by_node
+    assert sum(s for _, s in by_node) == pytest.approx(sum(outcome.exposed_comm_s.values()))
     assert any(path.startswith("layers") for path, _ in by_node)
     assert [s for _, s in by_node] == sorted((s for _, s in by_node), reverse=True)
 

@@ -23,10 +23,10 @@ def columns(pairs: Intervals) -> tuple[np.ndarray, np.ndarray]:
 
 
 def union(*lists: Intervals) -> tuple[np.ndarray, np.ndarray]:
-    found = np.empty(0), np.empty(0)
+    merged = np.empty(0), np.empty(0)
     for pairs in lists:
-        found = joined(*found, *columns(pairs))
-    return found
+        merged = joined(*merged, *columns(pairs))
+    return merged
 
 
 @given(INTERVALS, INTERVALS)
@@ -69,8 +69,8 @@ def test_a_device_is_told_apart(by_kind: list[Intervals], one_lane: bool) -> Non
 @given(st.lists(st.integers(0, 3), max_size=6), st.lists(st.integers(0, 3), max_size=6))
 def test_lanes_out_of_order_are_found(one: list[int], two: list[int]) -> None:
     pointer = np.cumsum([0, len(one), len(two)])
-    found = unsorted_lanes(np.array([*one, *two], float), pointer).tolist()
-    assert found == [lane for lane, values in enumerate((one, two)) if values != sorted(values)]
+    lanes = unsorted_lanes(np.array([*one, *two], float), pointer).tolist()
+    assert lanes == [lane for lane, values in enumerate((one, two)) if values != sorted(values)]
     assert in_order(np.array(one, float)) == (one == sorted(one))
 
 

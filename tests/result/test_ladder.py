@@ -13,32 +13,32 @@ from proteus.result.ladder import Rung, to_the_bit
 from tests.result.samples import STRATEGIES, ideal_pipeline, result, small
 
 
-def rungs(found: pt.simulate) -> dict[str, float]:  # type: ignore[valid-type]
-    return {rung.label: rung.seconds for rung in found.explain().steps}  # type: ignore[attr-defined]
+def rungs(outcome: pt.simulate) -> dict[str, float]:  # type: ignore[valid-type]
+    return {rung.label: rung.seconds for rung in outcome.explain().steps}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_adds_up_to_the_bit(name: str) -> None:
-    found = result(name)
-    explained = found.explain()
-    assert math.fsum(rung.seconds for rung in explained.steps) == found.step_time_s
-    assert explained.steps[0].seconds == pytest.approx(found.mfu * found.step_time_s)
+    outcome = result(name)
+    explained = outcome.explain()
+    assert math.fsum(rung.seconds for rung in explained.steps) == outcome.step_time_s
+    assert explained.steps[0].seconds == pytest.approx(outcome.mfu * outcome.step_time_s)
     negative = [rung.label for rung in explained.steps if rung.seconds < 0]
-    assert set(negative) <= {"beyond the model"}
+    assert set(negative) <= {"extra or skipped FLOP"}
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=20))
 def test_rounding_goes_to_the_largest(seconds: list[float]) -> None:
     total = math.fsum(seconds) * (1.0 + 1e-12)
-    found = to_the_bit([Rung(label=str(i), seconds=s, note="") for i, s in enumerate(seconds)], total)
-    assert math.fsum(r.seconds for r in found) == pytest.approx(total, rel=1e-15)
-    assert [r.seconds for r in found] == pytest.approx(seconds, rel=1e-6)
+    rungs_ = to_the_bit([Rung(label=str(i), seconds=s, note="") for i, s in enumerate(seconds)], total)
+    assert math.fsum(r.seconds for r in rungs_) == pytest.approx(total, rel=1e-15)
+    assert [r.seconds for r in rungs_] == pytest.approx(seconds, rel=1e-6)
 
 
 def test_equal_stages_have_only_the_schedules_bubble() -> None:
-    found = ideal_pipeline(4, 8, schedule="1f1b")
-    ladder = rungs(found)
-    assert ladder["pipeline bubble"] == pytest.approx(3 / 11 * found.step_time_s)
+    outcome = ideal_pipeline(4, 8, schedule="1f1b")
+    ladder = rungs(outcome)
+    assert ladder["pipeline bubble"] == pytest.approx(3 / 11 * outcome.step_time_s)
     assert ladder.get("uneven stages", 0.0) == pytest.approx(0.0, abs=1e-12)
     assert "host" not in ladder
 
@@ -74,7 +74,7 @@ def test_what_is_asked_for_shows_as_a_rung() -> None:
     assert "recomputation" not in plain
     assert full["recomputation"] > 0.1 * (plain["kernels below peak"] + plain["ideal compute"])
     assert slow["slow devices"] == pytest.approx(
-        0.5 / 8 * (plain["ideal compute"] + plain["beyond the model"] + plain["kernels below peak"]
+        0.5 / 8 * (plain["ideal compute"] + plain["extra or skipped FLOP"] + plain["kernels below peak"]
                    + plain["memory-bound ops"] + plain["optimizer"]), rel=1e-6,
     )  # fmt: skip
     assert slow["waiting for ranks"] > 0 and "waiting for ranks" not in plain

@@ -12,9 +12,9 @@ from tests.result.samples import ideal_pipeline, result
 
 
 def test_compute_twice_as_fast_halves_a_step_of_compute() -> None:
-    found = ideal_pipeline(2, 4)
-    faster = play(lv.faster_compute(found.graph)).makespan_s
-    assert faster == pytest.approx(found.step_time_s / 2, rel=1e-12)
+    outcome = ideal_pipeline(2, 4)
+    faster = play(lv.faster_compute(outcome.graph)).makespan_s
+    assert faster == pytest.approx(outcome.step_time_s / 2, rel=1e-12)
 
 
 def test_links_of_one_kind() -> None:
@@ -40,10 +40,10 @@ def test_without_recompute_leaves_the_rest() -> None:
 
 @pytest.mark.parametrize("name", ["data", "tensor", "pipeline"])
 def test_gains_are_differences_of_steps(name: str) -> None:
-    found = result(name)
-    levers = found.explain(sensitivities=True).levers
+    outcome = result(name)
+    levers = outcome.explain(sensitivities=True).levers
     assert levers and [v.gain_s for v in levers] == sorted((v.gain_s for v in levers), reverse=True)
     for lever in levers:
-        assert lever.step_time_s + lever.gain_s == pytest.approx(found.step_time_s)
+        assert lever.step_time_s + lever.gain_s == pytest.approx(outcome.step_time_s)
     assert {v.label: v for v in levers}["compute twice as fast"].gain_s > 0
-    assert found.explain().levers == ()
+    assert outcome.explain().levers == ()

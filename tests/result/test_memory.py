@@ -44,24 +44,24 @@ def tiny(tp: int) -> pt.Model:
 def test_equals_what_megatron_measured(case: str) -> None:
     measured, settings = MEGATRON[case]
     tree = pt.StrategyTree(tiny(settings.get("tp", 1))).parallelize(**settings, micro_batch=4, global_batch=32)
-    found = pt.simulate(tree, pt.clusters.load("dgx-h100"))
-    folding = found.graph.folding
+    outcome = pt.simulate(tree, pt.clusters.load("dgx-h100"))
+    folding = outcome.graph.folding
     last = int(folding.representatives[folding.rank_class[7]])  # the rank that writes the log
-    assert found.memory_over_time[last].peak_bytes / GiB == pytest.approx(measured, rel=0.02)
+    assert outcome.memory_over_time[last].peak_bytes / GiB == pytest.approx(measured, rel=0.02)
 
 
-def peak_of_layers(found: Result) -> float:
-    return sum(n.activation_bytes for n in found.memory_by_node() if n.path.startswith("layers"))
+def peak_of_layers(outcome: Result) -> float:
+    return sum(n.activation_bytes for n in outcome.memory_by_node() if n.path.startswith("layers"))
 
 
 def test_activations_of_a_layer_are_34_sbh() -> None:
     """Korthikanti et al. (arXiv 2205.05198) section 4.1, without the 5 a s / h of scores that flash attention drops."""
-    found = pt.simulate(
+    outcome = pt.simulate(
         pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4), pt.clusters.load("dgx-h100")
     )
     seq, batch, hidden, layers, heads = 1024, 4, 512, 12, 8
     log_sum_exp = 4 * seq * batch * heads
-    assert peak_of_layers(found) == pytest.approx(layers * (34 * seq * batch * hidden + log_sum_exp), rel=1e-12)
+    assert peak_of_layers(outcome) == pytest.approx(layers * (34 * seq * batch * hidden + log_sum_exp), rel=1e-12)
 
 
 def peak_with(framework: str) -> float:
@@ -99,8 +99,8 @@ def test_a_loss_that_holds_its_logits_peaks_at_14_bytes_each() -> None:
 def test_fragments_are_a_share_of_what_comes_and_goes() -> None:
     def steps(framework: str) -> MemorySteps:
         tree = pt.StrategyTree(tiny(1)).parallelize(micro_batch=4, global_batch=4, framework=framework)
-        (found,) = pt.simulate(tree, pt.clusters.load("dgx-h100")).memory_over_time.values()
-        return found
+        (outcome,) = pt.simulate(tree, pt.clusters.load("dgx-h100")).memory_over_time.values()
+        return outcome
 
     whole, cut = steps("megatron"), steps("megatron, fragmentation=0.5")
     assert cut.peak_bytes == whole.peak_bytes
@@ -108,8 +108,8 @@ def test_fragments_are_a_share_of_what_comes_and_goes() -> None:
 
 
 def test_1f1b_keeps_as_many_micro_batches_as_stages_follow() -> None:
-    found = pt.simulate(pt.StrategyTree(tiny(1)).parallelize(pp=4, global_batch=16), pt.clusters.load("dgx-h100"))
-    kept = [steps.by_owner["activations"].max() for steps in found.memory_over_time.values()]
+    outcome = pt.simulate(pt.StrategyTree(tiny(1)).parallelize(pp=4, global_batch=16), pt.clusters.load("dgx-h100"))
+    kept = [steps.by_owner["activations"].max() for steps in outcome.memory_over_time.values()]
     layer = 34 * 1024 * 512 + 4 * 1024 * 8
     assert kept[1] == pytest.approx(3 * 3 * layer, rel=1e-12)  # second stage: 3 layers, 3 micro-batches
     assert kept[2] == pytest.approx(2 * 3 * layer, rel=1e-12)
@@ -117,8 +117,8 @@ def test_1f1b_keeps_as_many_micro_batches_as_stages_follow() -> None:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_owners_add_up(name: str) -> None:
-    found = result(name)
-    for device, steps in found.memory_over_time.items():
+    outcome = result(name)
+    for device, steps in outcome.memory_over_time.items():
         assert set(steps.by_owner) == set(OWNERS)
         total = sum(column for owner, column in steps.by_owner.items() if owner != "reserve")
         np.testing.assert_allclose(total, steps.bytes, rtol=1e-9)
@@ -126,7 +126,7 @@ def test_owners_add_up(name: str) -> None:
         assert all((column >= 0).all() for column in steps.by_owner.values())
         assert steps.bytes[-1] == pytest.approx(steps.static_bytes), "what was taken is given back"
         assert sum(steps.owners_at_peak().values()) == pytest.approx(steps.peak_bytes + steps.reserve_bytes)
-        nodes = found.memory_by_node(device)
+        nodes = outcome.memory_by_node(device)
         held = sum(node.total_bytes for node in nodes) + steps.owners_at_peak()["workspaces"]
         assert held == pytest.approx(steps.peak_bytes, rel=1e-9)
 

@@ -28,56 +28,56 @@ def covered(start: np.ndarray, end: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_parts_of_a_device_are_the_step(name: str) -> None:
-    found = result(name)
-    for times in found.devices:
+    outcome = result(name)
+    for times in outcome.devices:
         parts = times.busy_s + times.exposed_comm_s + times.host_s + times.waiting_s + times.bubble_s
-        assert parts == pytest.approx(found.step_time_s, rel=1e-9)
+        assert parts == pytest.approx(outcome.step_time_s, rel=1e-9)
         assert min(times.busy_s, times.host_s, times.waiting_s, times.bubble_s, times.overlapped_s) >= 0.0
-    assert sum(times.multiplicity for times in found.devices) == found.num_devices
+    assert sum(times.multiplicity for times in outcome.devices) == outcome.num_devices
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_exposed_is_what_no_compute_covers(name: str) -> None:
     """Sampled: at an instant of exposed communication of a device, its compute stream rests."""
-    found = result(name)
-    spans, device = found.spans, found.devices[0].device
+    outcome = result(name)
+    spans, device = outcome.spans, outcome.devices[0].device
     mine = np.array([lane.device == device for lane in spans.lanes])[spans.lane] & (spans.kind != SpanKind.HOST)
     compute = mine & (spans.kind <= SpanKind.OPTIMIZER)
     busy = union(spans.start_s[compute], (spans.start_s + spans.duration_s)[compute])
     comm = np.flatnonzero(mine & ~compute)
     beside = covered(*busy, (spans.start_s + spans.duration_s)[comm]) - covered(*busy, spans.start_s[comm])
-    assert (found.exposed_s[comm] <= spans.duration_s[comm] - beside + 1e-12).all()
+    assert (outcome.exposed_s[comm] <= spans.duration_s[comm] - beside + 1e-12).all()
     union_s = np.subtract(*union(spans.start_s[mine], (spans.start_s + spans.duration_s)[mine])[::-1]).sum()
     busy_s = np.subtract(*busy[::-1]).sum()
-    assert found.exposed_s[comm].sum() == pytest.approx(union_s - busy_s, abs=1e-12)
+    assert outcome.exposed_s[comm].sum() == pytest.approx(union_s - busy_s, abs=1e-12)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize(("ranks", "micro_batches"), [(2, 4), (4, 4), (4, 12)])
 def test_bubble_is_the_closed_form(schedule: str, ranks: int, micro_batches: int) -> None:
     """(p - 1) / (m + p - 1): GPipe (arXiv 1811.06965) and PipeDream-flush (arXiv 2104.04473 section 2.2.1)."""
-    found = ideal_pipeline(ranks, micro_batches, schedule=schedule)
-    assert found.bubble_fraction == pytest.approx((ranks - 1) / (micro_batches + ranks - 1), rel=1e-9)
-    assert found.exposed_comm_s == {} or sum(found.exposed_comm_s.values()) == 0.0
+    outcome = ideal_pipeline(ranks, micro_batches, schedule=schedule)
+    assert outcome.bubble_fraction == pytest.approx((ranks - 1) / (micro_batches + ranks - 1), rel=1e-9)
+    assert outcome.exposed_comm_s == {} or sum(outcome.exposed_comm_s.values()) == 0.0
 
 
 def test_interleaving_divides_the_bubble() -> None:
     """(p - 1) / (v m) of the ideal time: arXiv 2104.04473 section 2.2.2."""
-    found = ideal_pipeline(4, 8, schedule="interleaved", virtual_stages=2)
-    ideal = found.devices[0].busy_s
-    assert found.step_time_s / ideal - 1.0 == pytest.approx(3 / (2 * 8), rel=1e-9)
+    outcome = ideal_pipeline(4, 8, schedule="interleaved", virtual_stages=2)
+    ideal = outcome.devices[0].busy_s
+    assert outcome.step_time_s / ideal - 1.0 == pytest.approx(3 / (2 * 8), rel=1e-9)
 
 
 def test_a_straggler_is_waited_for() -> None:
     tree = pt.StrategyTree(small()).parallelize(dp=8, global_batch=16, framework="ddp")  # not bound by the host
     cluster = pt.clusters.load("dgx-a100").slow_device(5, 1.5)
-    found = pt.simulate(tree, cluster)
-    slow = next(d for d in found.devices if d.multiplicity == 1)
-    others = [d for d in found.devices if d is not slow]
+    outcome = pt.simulate(tree, cluster)
+    slow = next(d for d in outcome.devices if d.multiplicity == 1)
+    others = [d for d in outcome.devices if d is not slow]
     assert slow.device == 5
     assert slow.waiting_s == 0.0
-    assert all(d.waiting_s > 0.2 * found.step_time_s for d in others)
-    assert found.bubble_fraction == 0.0
+    assert all(d.waiting_s > 0.2 * outcome.step_time_s for d in others)
+    assert outcome.bubble_fraction == 0.0
 
 
 @pytest.mark.parametrize("name", ["pipeline", "tensor"])

@@ -13,17 +13,17 @@ from tests.result.samples import STRATEGIES, result, small
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_headline(name: str) -> None:
-    found = result(name)
-    training = found.tree.training
-    assert found.step_time_s == found.timeline.end_s.max()
-    assert found.samples_per_s == training.global_batch / found.step_time_s
-    assert found.tokens_per_s == pytest.approx(found.samples_per_s * 1024)
-    peak = found.cluster.gpu().peak_flops["bf16"]
+    outcome = result(name)
+    training = outcome.tree.training
+    assert outcome.step_time_s == outcome.timeline.end_s.max()
+    assert outcome.samples_per_s == training.global_batch / outcome.step_time_s
+    assert outcome.tokens_per_s == pytest.approx(outcome.samples_per_s * 1024)
+    peak = outcome.cluster.gpu().peak_flops["bf16"]
     # Megatron counts the padded vocabulary, too
-    model_flop = 3.0 * small().resized("vocab", found.model.blocks[0].dims["vocab"]).flop() * training.global_batch
-    assert found.mfu == pytest.approx(model_flop / (found.step_time_s * 8 * peak))
-    assert 0.0 < found.mfu < 1.0 and 0.0 < found.hfu < 1.0
-    assert found.fits and found.missing_bytes <= 0.0
+    model_flop = 3.0 * small().resized("vocab", outcome.model.blocks[0].dims["vocab"]).flop() * training.global_batch
+    assert outcome.mfu == pytest.approx(model_flop / (outcome.step_time_s * 8 * peak))
+    assert 0.0 < outcome.mfu < 1.0 and 0.0 < outcome.hfu < 1.0
+    assert outcome.fits and outcome.missing_bytes <= 0.0
 
 
 def test_recomputation_is_hardware_flop_and_not_model_flop() -> None:
@@ -37,31 +37,31 @@ def test_recomputation_is_hardware_flop_and_not_model_flop() -> None:
 
 @pytest.mark.parametrize("name", ["tensor", "pipeline", "data"])
 def test_use_of_a_link_over_time_is_its_utilisation(name: str) -> None:
-    found = result(name)
-    used = found.link_utilisation
+    outcome = result(name)
+    used = outcome.link_utilisation
     assert used.max() <= 1.0 + 1e-9
     for link in np.flatnonzero(used)[:6].tolist():
-        steps = found.link_use(link)
+        steps = outcome.link_use(link)
         assert steps.value.max() <= 1.0 + 1e-9
-        lasts = np.diff(np.append(steps.time_s, found.step_time_s))
-        assert (steps.value * lasts).sum() / found.step_time_s == pytest.approx(used[link], rel=1e-6)
+        lasts = np.diff(np.append(steps.time_s, outcome.step_time_s))
+        assert (steps.value * lasts).sum() / outcome.step_time_s == pytest.approx(used[link], rel=1e-6)
     idle = int(np.flatnonzero(used == 0)[0])
-    assert len(found.link_use(idle).time_s) == 0 or found.link_use(idle).value.max() == 0
+    assert len(outcome.link_use(idle).time_s) == 0 or outcome.link_use(idle).value.max() == 0
 
 
 def test_prints_and_becomes_json() -> None:
-    found = result("pipeline")
-    assert "step time" in repr(found) and "MFU" in repr(found)
-    bundle = found._repr_mimebundle_()
+    outcome = result("pipeline")
+    assert "step time" in repr(outcome) and "MFU" in repr(outcome)
+    bundle = outcome._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
-    assert json.loads(json.dumps(found.to_dict()))["step_time_s"] == found.step_time_s
+    assert json.loads(json.dumps(outcome.to_dict()))["step_time_s"] == outcome.step_time_s
 
 
 def test_out_of_memory_shows() -> None:
     tree = pt.StrategyTree(pt.models.load("llama3-8b")).parallelize(dp=8, global_batch=8)
-    found = pt.simulate(tree, pt.clusters.load("dgx-a100"))
-    assert not found.fits
-    assert "OUT OF MEMORY" in repr(found)
+    outcome = pt.simulate(tree, pt.clusters.load("dgx-a100"))
+    assert not outcome.fits
+    assert "OUT OF MEMORY" in repr(outcome)
 
 
 @pytest.mark.parametrize("name", ["tensor", "interleaved"])

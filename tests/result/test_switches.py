@@ -6,7 +6,7 @@ import pytest
 
 import proteus as pt
 from proteus.result.result import Result
-from proteus.result.switches import LEAST_WORTH
+from proteus.result.switches import MIN_WORTH
 
 CLUSTER = pt.clusters.load("dgx-h100")
 LLAMA = pt.StrategyTree(pt.models.load("llama3-8b"))
@@ -28,7 +28,7 @@ def test_without_one_the_band_holds_both_ways() -> None:
     assert {"attention kernel", "tensor overlap"} <= {switch.name for switch in band.switches}
     for switch in band.switches:
         assert band.low_s <= switch.step_time_s <= band.high_s
-        assert abs(switch.worth(open_.step_time_s)) >= LEAST_WORTH
+        assert abs(switch.worth(open_.step_time_s)) >= MIN_WORTH
     assert band.low_s <= open_.kernel_band.low_s and open_.kernel_band.high_s <= band.high_s
     assert "undecided: " in str(band)
     assert open_.to_dict()["undecided"][0]["switch"] == band.switches[0].name

@@ -22,11 +22,11 @@ def trace(name: str, path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_span_once_and_no_thread_overlaps(name: str, tmp_path: Path) -> None:
-    found = result(name)
+    outcome = result(name)
     events = trace(name, tmp_path / "trace.json")["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
-    assert len(spans) == len(found.spans)
-    assert sum(e["dur"] for e in spans) * 1e-6 == pytest.approx(found.spans.duration_s.sum(), rel=1e-3)
+    assert len(spans) == len(outcome.spans)
+    assert sum(e["dur"] for e in spans) * 1e-6 == pytest.approx(outcome.spans.duration_s.sum(), rel=1e-3)
     threads = defaultdict(list)
     for event in spans:
         threads[(event["pid"], event["tid"])].append((event["ts"], event["ts"] + event["dur"]))
@@ -35,7 +35,7 @@ def test_every_span_once_and_no_thread_overlaps(name: str, tmp_path: Path) -> No
         assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(times))
     named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     assert set(threads) == named
-    assert {e["pid"] for e in spans} == {times.device for times in found.devices}
+    assert {e["pid"] for e in spans} == {times.device for times in outcome.devices}
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -48,12 +48,12 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 def test_arrows_lead_from_send_to_receive(tmp_path: Path) -> None:
-    found = result("pipeline")
+    outcome = result("pipeline")
     events = trace("pipeline", tmp_path / "trace.json")["traceEvents"]
     begins = {e["id"]: e for e in events if e["ph"] == "s"}
     ends = {e["id"]: e for e in events if e["ph"] == "f"}
     assert begins.keys() == ends.keys()
-    assert len(begins) == sum(len(t.tasks) for t in found.graph.transfers)
+    assert len(begins) == sum(len(t.tasks) for t in outcome.graph.transfers)
     slices = defaultdict(list)
     for e in events:
         if e["ph"] == "X":
@@ -66,9 +66,9 @@ def test_arrows_lead_from_send_to_receive(tmp_path: Path) -> None:
 
 
 def test_counters(tmp_path: Path) -> None:
-    found = result("pipeline")
+    outcome = result("pipeline")
     events = trace("pipeline", tmp_path / "trace.json")["traceEvents"]
-    for device, steps in found.memory_over_time.items():
+    for device, steps in outcome.memory_over_time.items():
         live = [e["args"]["bytes"] for e in events if e["ph"] == "C" and e["name"] == "memory" and e["pid"] == device]
         assert max(live) == pytest.approx(steps.peak_bytes, abs=1)
     shares = [e["args"]["utilisation"] for e in events if e["ph"] == "C" and e["name"] != "memory"]

@@ -11,8 +11,10 @@ MODEL = pt.models.load("llama3-8b", layers=16)
 
 
 def test_fits_says_who_holds_what() -> None:
-    found = pt.simulate(pt.StrategyTree(MODEL).parallelize(dp=8, global_batch=8, zero=1), pt.clusters.load("dgx-a100"))
-    verdict = found.memory_verdict()
+    outcome = pt.simulate(
+        pt.StrategyTree(MODEL).parallelize(dp=8, global_batch=8, zero=1), pt.clusters.load("dgx-a100")
+    )
+    verdict = outcome.memory_verdict()
     assert verdict.fits and verdict.missing_bytes == 0.0 and verdict.remedies == ()
     assert str(verdict).startswith("fits: GPU 0 needs ")
     assert sum(size for _, size in verdict.owners) == pytest.approx(verdict.needed_bytes)
@@ -21,10 +23,10 @@ def test_fits_says_who_holds_what() -> None:
 def test_missing_bytes_and_remedies() -> None:
     cluster = pt.clusters.load("dgx-a100")
     tree = pt.StrategyTree(MODEL).parallelize(dp=8, global_batch=16, micro_batch=2)
-    found = pt.simulate(tree, cluster)
-    verdict = found.memory_verdict()
-    assert not found.fits and not verdict.fits
-    assert verdict.missing_bytes == pytest.approx(found.missing_bytes)
+    outcome = pt.simulate(tree, cluster)
+    verdict = outcome.memory_verdict()
+    assert not outcome.fits and not verdict.fits
+    assert verdict.missing_bytes == pytest.approx(outcome.missing_bytes)
     assert "out of memory" in str(verdict) and "missing" in str(verdict)
     fitting = [r for r in verdict.remedies if not r.missing_bytes]
     assert fitting and verdict.remedies[: len(fitting)] == tuple(fitting)

@@ -15,31 +15,31 @@ MODEL, CLUSTER = pt.models.load("gpt2"), pt.clusters.load("dgx-a100")
 
 
 def test_equals_looking_at_everything() -> None:
-    found = pt.search(MODEL, CLUSTER, global_batch=8, top=4, schedules=("1f1b",))
+    outcome = pt.search(MODEL, CLUSTER, global_batch=8, top=4, schedules=("1f1b",))
     times = []
     for shape in shapes(MODEL, CLUSTER, 8, ("1f1b",)):
         tree = pt.StrategyTree(MODEL).parallelize(**shape.settings(), **next(savings(shape)), overlap_gradients=True)
         times.append(pt.simulate(tree, CLUSTER).step_time_s)  # all of them fit
-    assert [f.step_time_s for f in found.found] == sorted(times)[:4]
-    assert found.num_shapes == len(times)
-    assert found.num_left == 0
+    assert [f.step_time_s for f in outcome.found] == sorted(times)[:4]
+    assert outcome.num_shapes == len(times)
+    assert outcome.num_left == 0
 
 
 def test_best_is_the_tree_that_was_simulated() -> None:
-    found = pt.search(MODEL, CLUSTER, global_batch=8, top=2, budget=6)
-    result = pt.simulate(found.best, CLUSTER)
-    assert result.step_time_s == found.found[0].step_time_s
+    outcome = pt.search(MODEL, CLUSTER, global_batch=8, top=2, budget=6)
+    result = pt.simulate(outcome.best, CLUSTER)
+    assert result.step_time_s == outcome.found[0].step_time_s
     assert result.fits
-    assert found.num_left == found.num_shapes - 6
-    assert "left when the budget was used up" in str(found)
-    assert json.loads(json.dumps(found.to_dict()))["found"][0]["settings"]["dp"] == found.found[0].settings["dp"]
-    assert "<table>" in found._repr_mimebundle_()["text/html"]
+    assert outcome.num_left == outcome.num_shapes - 6
+    assert "not simulated (budget used up)" in str(outcome)
+    assert json.loads(json.dumps(outcome.to_dict()))["found"][0]["settings"]["dp"] == outcome.found[0].settings["dp"]
+    assert "<table>" in outcome._repr_mimebundle_()["text/html"]
 
 
 def test_memory_is_saved_only_where_it_is_short() -> None:
     model, cluster = pt.models.load("llama3-8b"), pt.clusters.load("dgx1-v100")
-    found = pt.search(model, cluster, global_batch=8, top=8, precision="fp16")
-    saving = [f for f in found.found if f.settings["recompute"] != "none" or f.settings["zero"] == 3]
+    outcome = pt.search(model, cluster, global_batch=8, top=8, precision="fp16")
+    saving = [f for f in outcome.found if f.settings["recompute"] != "none" or f.settings["zero"] == 3]
     assert saving
     for one in saving[:3]:
         fast = {**one.settings, "recompute": "none", "zero": 1 if one.settings["dp"] * one.settings["cp"] > 1 else 0}
@@ -74,9 +74,9 @@ def test_dask_finds_the_same() -> None:
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
-        found = pt.search(MODEL, CLUSTER, global_batch=8, top=3, budget=8, dask=cluster.scheduler_address)
+        outcome = pt.search(MODEL, CLUSTER, global_batch=8, top=3, budget=8, dask=cluster.scheduler_address)
     alone = pt.search(MODEL, CLUSTER, global_batch=8, top=3, budget=8)
-    assert [f.settings for f in alone.found] == [f.settings for f in found.found]
+    assert [f.settings for f in alone.found] == [f.settings for f in outcome.found]
 
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,9 @@ def test_divisors() -> None:
 
 def test_every_shape_uses_all_devices_and_compiles() -> None:
     model, cluster = pt.models.load("gpt2"), pt.clusters.load("dgx-a100")
-    found = shapes(model, cluster, 16, ("1f1b", "interleaved"))
-    assert len(set(found)) == len(found)
-    for one in found:
+    every_shape = shapes(model, cluster, 16, ("1f1b", "interleaved"))
+    assert len(set(every_shape)) == len(every_shape)
+    for one in every_shape:
         assert one.dp * one.tp * one.pp * one.cp == 8
         tree = pt.StrategyTree(model).parallelize(**one.settings())
         assert tree.num_devices == 8
@@ -35,22 +35,22 @@ def test_every_shape_uses_all_devices_and_compiles() -> None:
 
 def test_rules() -> None:
     model, cluster = pt.models.load("llama3-8b"), pt.clusters.load("dgx-a100", nodes=4)
-    found = shapes(model, cluster, 64, ("1f1b", "interleaved"))
-    assert {one.tp for one in found} == {1, 2, 4, 8}  # tensor parallelism stays inside a host
-    assert all(model.seq // one.cp >= 4096 for one in found)
-    assert all(one.num_micro_batches >= one.pp for one in found if one.pp > 1)
-    assert all(one.num_micro_batches % one.pp == 0 for one in found if one.schedule == "interleaved")
-    assert {one.ep for one in found} == {1}
+    every_shape = shapes(model, cluster, 64, ("1f1b", "interleaved"))
+    assert {one.tp for one in every_shape} == {1, 2, 4, 8}  # tensor parallelism stays inside a host
+    assert all(model.seq // one.cp >= 4096 for one in every_shape)
+    assert all(one.num_micro_batches >= one.pp for one in every_shape if one.pp > 1)
+    assert all(one.num_micro_batches % one.pp == 0 for one in every_shape if one.schedule == "interleaved")
+    assert {one.ep for one in every_shape} == {1}
 
 
 def test_experts_are_cut_where_there_are_some() -> None:
     model, cluster = pt.models.load("mixtral-8x7b"), pt.clusters.load("dgx-h100")
-    found = shapes(model, cluster, 16, ("1f1b",))
-    assert {one.ep for one in found} == {1, 2, 4, 8}
-    assert {(one.tp, one.ep) for one in found if one.etp == 1} == {
+    every_shape = shapes(model, cluster, 16, ("1f1b",))
+    assert {one.ep for one in every_shape} == {1, 2, 4, 8}
+    assert {(one.tp, one.ep) for one in every_shape if one.etp == 1} == {
         (t, e) for t in (2, 4, 8) for e in (2, 4, 8) if e >= t
     }
-    for one in found:
+    for one in every_shape:
         pt.StrategyTree(model).parallelize(**one.settings())
 
 

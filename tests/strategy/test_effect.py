@@ -37,22 +37,22 @@ def compiled(tree: StrategyTree) -> tuple[Any, ...]:
     return result.timeline.start_s.tobytes(), result.timeline.end_s.tobytes(), memory, rows
 
 
-def told(tree: StrategyTree, said: dict[str, Any]) -> list[Any]:
-    """What every op of every layer is told in the words of `said`."""
-    kind, value = next(iter(said.items()))
+def told(tree: StrategyTree, fields: dict[str, Any]) -> list[Any]:
+    """What every op of every layer is told in the words of `fields`."""
+    kind, value = next(iter(fields.items()))
     of = told_of(f"{kind}.{next(iter(value))}" if isinstance(value, dict) else kind)
     return [of(run.block, op, run.configs[op.name]) for run in tree.runs() for _ in run.copies for op in run.block.ops]
 
 
 def selectors(tree: StrategyTree) -> list[str]:
-    found = {""}
+    paths = {""}
     for block in tree.model.blocks:
         head = f"{block.name}.*" if block.indexed else block.name
-        found |= {block.name, *([f"{block.name}.{block.first}"] if block.indexed else [])}
+        paths |= {block.name, *([f"{block.name}.{block.first}"] if block.indexed else [])}
         for op in block.ops:
             parts = op.name.split(".")
-            found |= {".".join([head, *parts[: n + 1]]) for n in range(len(parts))}
-    return sorted(found)
+            paths |= {".".join([head, *parts[: n + 1]]) for n in range(len(parts))}
+    return sorted(paths)
 
 
 @st.composite
@@ -74,15 +74,15 @@ def words(draw: st.DrawFn, tree: StrategyTree) -> dict[str, Any]:
 @given(data=st.data())
 def test_what_a_node_is_told_changes_the_graph_or_is_refused(name: str, data: st.DataObject) -> None:
     tree = TREES[name]
-    selector, said = data.draw(st.sampled_from(selectors(tree))), data.draw(words(tree))
+    selector, fields = data.draw(st.sampled_from(selectors(tree))), data.draw(words(tree))
     try:
-        new = tree.set(selector, **said)
+        new = tree.set(selector, **fields)
         after = compiled(new)
     except StrategyError as error:
         assert str(error)
         return
-    assume(told(tree, said) != told(new, said))  # told what it does already: that is no change
-    assert after != compiled(tree), f"{selector}: {said} changes nothing"
+    assume(told(tree, fields) != told(new, fields))  # told what it does already: that is no change
+    assert after != compiled(tree), f"{selector}: {fields} changes nothing"
 
 
 @pytest.mark.parametrize(

@@ -138,9 +138,9 @@ def test_hybrid_shard_cuts_states_in_groups_and_keeps_copies_between_them() -> N
 def test_adapters_are_trained_and_nothing_else() -> None:
     tree = load("llama3-8b", lora=16, lora_targets=("attention",), lora_dropout=0.1)
     assert tree.model.lora == pt.Lora(rank=16, targets=("attention",), dropout=0.1)
-    said = {path: config.frozen for path, config in tree.configs if config.frozen is not None}
+    frozen_by_path = {path: config.frozen for path, config in tree.configs if config.frozen is not None}
     adapters = [f"layers.*.attention.{op}.lora_{part}" for op in ("qkv", "proj") for part in "ab"]
-    assert said == {"": True, **dict.fromkeys(adapters, False)}
+    assert frozen_by_path == {"": True, **dict.fromkeys(adapters, False)}
 
 
 def test_a_recipe_keeps_the_adapters_of_a_model() -> None:
@@ -174,8 +174,10 @@ def test_adapters_survive_a_file() -> None:
 
 def test_a_base_in_four_bits() -> None:
     tree = load("llama3-8b", lora=16, lora_base="nf4")
-    said = {path: config.frozen for path, config in tree.configs if config.frozen is not None and "lora" not in path}
-    assert said == {"": True, "layers": "nf4"}
+    frozen_by_path = {
+        path: config.frozen for path, config in tree.configs if config.frozen is not None and "lora" not in path
+    }
+    assert frozen_by_path == {"": True, "layers": "nf4"}
     with pytest.raises(StrategyError, match="give the rank"):
         load("llama3-8b", lora_base="nf4")
     with pytest.raises(StrategyError, match="nf4"):

@@ -60,5 +60,7 @@ def test_more_chunks_than_blocks_are_refused() -> None:
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize(("layers", "chunks"), [(22, 8), (46, 16), (32, 3), (7, 7), (40, 4), (48, 8), (2, 2)])
 def test_every_layer_has_a_stage(cut: str, layers: int, chunks: int) -> None:
-    found = CUTS[cut](layers, chunks)
-    assert found is None or (len(found) == chunks and sum(found) == layers and min(found) >= 0)
+    layer_counts = CUTS[cut](layers, chunks)
+    assert layer_counts is None or (
+        len(layer_counts) == chunks and sum(layer_counts) == layers and min(layer_counts) >= 0
+    )

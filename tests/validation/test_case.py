@@ -144,9 +144,9 @@ def test_no_row_or_table_is_a_special_case(folder: str) -> None:
     # words that only the page about accuracy says
     pages = {"document.py", "accuracy_notes.md", "held_out.json", "later_first.json"}
     names -= set(zoo.names())  # families say which published architecture they are like
-    found = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in sorted(names)), re.IGNORECASE)
+    pattern = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in sorted(names)), re.IGNORECASE)
     for path in sorted((PACKAGE / folder).rglob("*")):
         if path.suffix in (".py", ".yaml", ".json", ".md") and path.name not in pages:
             for text in strings(path):
-                match = found.search(text)
+                match = pattern.search(text)
                 assert match is None, f"{path.name}: {match.group()!r} is a row, a table or a model of the tables"

@@ -62,10 +62,10 @@ def test_bert_reads_sequences_in_bins_and_predicts_what_is_masked(
 ) -> None:
     header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,seq_len\n"
     row = f"BERT pretrain,{framework},A100,1,32,100,sequences/s,AMP,{stated}\n"
-    found = case_of(parse_runs((header + row).encode(), "t")[0])
-    model = found.tree.model
+    run_case = case_of(parse_runs((header + row).encode(), "t")[0])
+    model = run_case.tree.model
     assert (model.seq, model.blocks[-1].dims["masked"]) == (tokens, masked)
-    assert any("bins of 64" in line for line in found.assumed) is (tokens != stated)
+    assert any("bins of 64" in line for line in run_case.assumed) is (tokens != stated)
 
 
 @pytest.mark.parametrize(
@@ -99,5 +99,5 @@ def test_scripts_that_switch_peer_to_peer_off_go_through_host_memory() -> None:
 def test_settings_count_for_benchmarks_too() -> None:
     header = "model,framework,gpu,n_gpus,batch_per_gpu,images_or_samples_per_s,unit,precision,settings\n"
     row = "resnet50,PyTorch,A100,1,32,100,images/s,AMP,channels_last=false; optimizer=adam\n"
-    found = case_of(parse_runs((header + row).encode(), "t")[0])
-    assert (found.tree.training.framework.channels_last, found.plan.optimizer) == (False, "adam")
+    run_case = case_of(parse_runs((header + row).encode(), "t")[0])
+    assert (run_case.tree.training.framework.channels_last, run_case.plan.optimizer) == (False, "adam")

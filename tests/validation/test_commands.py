@@ -43,10 +43,10 @@ def test_a_command_gives_the_step_time_of_its_row(run: Run, capsys: pytest.Captu
     program, *words = shlex.split(case.command)
     assert program == "proteus"
     assert cli.main([*words, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     result = result_of(case)
-    assert told["step_time_s"] == pytest.approx(result.step_time_s, rel=1e-12)
-    assert told["fits"] == result.fits
+    assert document["step_time_s"] == pytest.approx(result.step_time_s, rel=1e-12)
+    assert document["fits"] == result.fits
 
 
 def test_commands_are_printed_and_rows_without_say_why(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]

@@ -37,17 +37,17 @@ def evidence() -> Evidence:
 
 
 def test_a_plot_is_well_formed_and_has_a_point_per_run() -> None:
-    found = evidence()
-    root = ElementTree.fromstring(scatter("a < b", [("m & n", found.cold)]))
+    collected = evidence()
+    root = ElementTree.fromstring(scatter("a < b", [("m & n", collected.cold)]))
     circles = [node for node in root.iter() if node.tag.endswith("circle") and node.get("r") == "2.2"]
     assert len(circles) == 2
 
 
 def test_the_page_tells_tables_reasons_and_rows(tmp_path: Path) -> None:
-    found = evidence()
-    write(found, tmp_path / "accuracy.md")
+    collected = evidence()
+    write(collected, tmp_path / "accuracy.md")
     text = (tmp_path / "accuracy.md").read_text()
-    assert text == page(found, "accuracy")
+    assert text == page(collected, "accuracy")
     for words in ("| a |", "overlap off", "adapters", "a-1 a:", "compute 90 %"):
         assert words in text
     assert "held out | warm | one scale" in text
@@ -67,8 +67,8 @@ def test_every_timed_table_is_held_out_once() -> None:
 
 
 def test_one_scale_takes_a_common_factor_away() -> None:
-    found = evidence().cold
-    both = [replace(score, measured_step_time_s=7.0 * (score.step_time_s or 0.0)) for score in found]
+    collected = evidence().cold
+    both = [replace(score, measured_step_time_s=7.0 * (score.step_time_s or 0.0)) for score in collected]
     assert one_scale_error(both) == pytest.approx(0.0, abs=1e-9)
     assert one_scale_error([]) is None
 

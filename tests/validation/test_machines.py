@@ -41,8 +41,8 @@ def cluster_of(stated: Run, assumed: list[str]) -> pt.Cluster:
     ],
 )
 def test_gpus_are_found_in_free_text(text: str, name: str) -> None:
-    found = find_gpu(text)
-    assert found is not None and found.name == name
+    gpu = find_gpu(text)
+    assert gpu is not None and gpu.name == name
 
 
 def test_the_rate_of_a_run_is_shared_by_whole_nics() -> None:

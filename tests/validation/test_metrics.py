@@ -26,10 +26,10 @@ def test_tau_is_scipys(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_errors_are_relative_to_the_measurement() -> None:
-    found = summarize([score(1.1, 1.0), score(0.8, 1.0), score(1.0, 1.0)])
-    assert found.median_error == pytest.approx(0.1)
-    assert found.mean_error == pytest.approx(0.1)
-    assert found.bias == pytest.approx(0.0)
+    summary = summarize([score(1.1, 1.0), score(0.8, 1.0), score(1.0, 1.0)])
+    assert summary.median_error == pytest.approx(0.1)
+    assert summary.mean_error == pytest.approx(0.1)
+    assert summary.bias == pytest.approx(0.0)
 
 
 def test_coverage_is_over_rows_with_a_band_and_a_measurement() -> None:
@@ -50,9 +50,9 @@ def test_verdicts() -> None:
         Score(id="3", table_id="t", status="scored", fits=False, measured_fits=True),
         Score(id="4", table_id="u", status="not_expressible", measured_fits=True),
     ]
-    found = summarize(rows)
-    assert (found.verdicts, found.right_verdicts, found.missed_oom, found.false_oom) == (3, 1, 1, 1)
-    assert found.not_expressible == 1
+    summary = summarize(rows)
+    assert (summary.verdicts, summary.right_verdicts, summary.missed_oom, summary.false_oom) == (3, 1, 1, 1)
+    assert summary.not_expressible == 1
     assert list(by_table(rows)) == ["t", "u"]
 
 

@@ -19,15 +19,15 @@ def one(**changes: str) -> Run:
 
 
 def test_a_run_is_scored() -> None:
-    found = score_run(one())
-    assert found.status == "scored"
-    assert found.step_time_s is not None and 0.05 < found.step_time_s < 5
-    assert found.fits and found.measured_fits
-    assert found.time_error == pytest.approx(found.step_time_s / 0.5 - 1)
+    scored = score_run(one())
+    assert scored.status == "scored"
+    assert scored.step_time_s is not None and 0.05 < scored.step_time_s < 5
+    assert scored.fits and scored.measured_fits
+    assert scored.time_error == pytest.approx(scored.step_time_s / 0.5 - 1)
 
 
 def test_out_of_memory_is_a_verdict() -> None:
-    found = score_run(
+    scored = score_run(
         one(
             outcome="oom",
             step_time_s="",
@@ -39,7 +39,7 @@ def test_out_of_memory_is_a_verdict() -> None:
             global_batch="512",
         )
     )
-    assert (found.status, found.fits, found.measured_fits) == ("scored", False, False)
+    assert (scored.status, scored.fits, scored.measured_fits) == ("scored", False, False)
 
 
 def test_reasons() -> None:
@@ -50,12 +50,12 @@ def test_reasons() -> None:
 
 
 def test_a_band_holds_the_measurement_or_not() -> None:
-    found = score_run(one())
-    assert found.step_time_low_s is not None and found.step_time_high_s is not None
-    assert found.step_time_low_s < found.step_time_s < found.step_time_high_s
-    assert set(found.unsure) >= {"gemm", "nvlink3", "whole step"}
-    low, high = found.step_time_low_s, found.step_time_high_s
-    assert [replace(found, measured_step_time_s=s).is_in_band for s in (0.99 * low, 1.01 * low, 0.99 * high)] == [
+    scored = score_run(one())
+    assert scored.step_time_low_s is not None and scored.step_time_high_s is not None
+    assert scored.step_time_low_s < scored.step_time_s < scored.step_time_high_s
+    assert set(scored.unsure) >= {"gemm", "nvlink3", "whole step"}
+    low, high = scored.step_time_low_s, scored.step_time_high_s
+    assert [replace(scored, measured_step_time_s=s).is_in_band for s in (0.99 * low, 1.01 * low, 0.99 * high)] == [
         False, True, True,
     ]  # fmt: skip
     assert score_run(one(), Options(analytic=True)).is_in_band is None
@@ -80,14 +80,14 @@ def test_the_answer_has_the_promised_shape() -> None:
     runs = parse_runs(
         table({}, {"id": "a-2", "dp": "8", "tp": "1"}, {"id": "b-1", "table_id": "b", "task": "lora"}), "t"
     )
-    found = answer(validate(runs, workers=1))
-    assert set(found) == {"overall", "tables", "rows"}
-    assert set(found["tables"]) == {"a", "b"}
+    document = answer(validate(runs, workers=1))
+    assert set(document) == {"overall", "tables", "rows"}
+    assert set(document["tables"]) == {"a", "b"}
     promised = {
         "id", "table_id", "status", "reason", "step_time_s", "measured_step_time_s", "fits", "measured_fits",
         "peak_memory_bytes", "measured_peak_memory_bytes",
     }  # fmt: skip
-    assert all(promised <= set(row) for row in found["rows"])
-    assert {"step_time_low_s", "step_time_high_s", "unsure"} <= set(found["rows"][0])
-    assert found["overall"]["coverage"] == found["overall"]["mean_table_coverage"] in (0.0, 0.5, 1.0)
-    assert found["overall"]["rows"] == 3 and found["overall"]["not_expressible"] == 1
+    assert all(promised <= set(row) for row in document["rows"])
+    assert {"step_time_low_s", "step_time_high_s", "unsure"} <= set(document["rows"][0])
+    assert document["overall"]["coverage"] == document["overall"]["mean_table_coverage"] in (0.0, 0.5, 1.0)
+    assert document["overall"]["rows"] == 3 and document["overall"]["not_expressible"] == 1

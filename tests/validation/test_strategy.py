@@ -36,9 +36,9 @@ def ran(**changes: str) -> Framework:
 
 
 def test_what_the_run_says_is_taken_and_nothing_else() -> None:
-    found = said(zero_stage="2", recompute="full", sp="True", pp_schedule="none")
-    assert (found.dp, found.tp, found.zero, found.recompute, found.sequence_parallel) == (4, 2, 2, "full", True)
-    assert (found.optimizer, found.overlap_gradients, found.attention, found.context) == (None, None, None, None)
+    plan = said(zero_stage="2", recompute="full", sp="True", pp_schedule="none")
+    assert (plan.dp, plan.tp, plan.zero, plan.recompute, plan.sequence_parallel) == (4, 2, 2, "full", True)
+    assert (plan.optimizer, plan.overlap_gradients, plan.attention, plan.context) == (None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_groups_of_hybrid_zero() -> None:
 
 
 def test_hybrid_sharding_shards_inside_a_host() -> None:
-    found = said(zero_stage="HSDP", dp="32", n_gpus="64", global_batch="128")
-    assert (found.zero, found.shard) == (3, 4)  # hosts of eight hold four pairs of tensor ranks
+    plan = said(zero_stage="HSDP", dp="32", n_gpus="64", global_batch="128")
+    assert (plan.zero, plan.shard) == (3, 4)  # hosts of eight hold four pairs of tensor ranks
     more = {"dp": "32", "n_gpus": "64", "global_batch": "128"}
     assert said(zero_stage="HYBRID_SHARD FSDP size=16", **more).shard == 16
     assert said(zero_stage="HSDP").shard is None  # one host
@@ -110,10 +110,10 @@ def test_what_lies_in_host_memory_is_said() -> None:
 def test_names_of_schedules_are_spelled_in_many_ways() -> None:
     pipeline = {"pp": "2", "dp": "2"}
     for text in ("Interleaved 1F1B", "Interleaved1F1B", "1F1B-interleaved"):
-        found = case(**pipeline, pp_schedule=text)
-        assert (found.plan.schedule, found.plan.virtual_stages) == ("interleaved", None)
-        assert found.tree.decided.value("virtual_stages") == 2
-        assert any("virtual stages of the interleaved schedule are not stated" in line for line in found.assumed)
+        run_case = case(**pipeline, pp_schedule=text)
+        assert (run_case.plan.schedule, run_case.plan.virtual_stages) == ("interleaved", None)
+        assert run_case.tree.decided.value("virtual_stages") == 2
+        assert any("virtual stages of the interleaved schedule are not stated" in line for line in run_case.assumed)
     assert said(**pipeline, pp_schedule="Interleaved 1F1B", vpp="4").virtual_stages == 4
     assert said(**pipeline, pp_schedule="ZBV zero bubble").schedule == "zb-v"
 
@@ -126,10 +126,10 @@ def test_no_compiler_is_not_a_compiler() -> None:
 
 def test_sharded_frameworks_are_told_apart() -> None:
     sharded = {"tp": "1", "dp": "8", "precision": "bf16"}
-    found = case(**sharded, framework="fms-fsdp (PyTorch FSDP)")
-    assert (found.plan.framework, found.tree.decided.value("zero")) == ("fms-fsdp", 3)
-    found = case(**sharded, framework="lit-gpt (PyTorch FSDP)")
-    assert (found.plan.framework, found.tree.decided.value("zero")) == ("fsdp", 3)
+    run_case = case(**sharded, framework="fms-fsdp (PyTorch FSDP)")
+    assert (run_case.plan.framework, run_case.tree.decided.value("zero")) == ("fms-fsdp", 3)
+    run_case = case(**sharded, framework="lit-gpt (PyTorch FSDP)")
+    assert (run_case.plan.framework, run_case.tree.decided.value("zero")) == ("fsdp", 3)
 
 
 def test_deepspeed_sums_gradients_of_bf16_in_fp32() -> None:
@@ -158,9 +158,12 @@ def test_steps_overlap_where_the_source_says_so() -> None:
 
 def test_virtual_stages_are_the_most_where_that_is_the_default() -> None:
     pipeline = {"pp": "2", "dp": "2", "framework": "NeMo", "precision": "bf16"}
-    found = case(**pipeline, framework_version="NeMo 24.05").tree.decided
-    assert (found.value("schedule"), found.value("virtual_stages")) == ("interleaved", 4)  # eight layers, two stages
-    assert found["virtual_stages"].who == "framework"
+    run_case = case(**pipeline, framework_version="NeMo 24.05").tree.decided
+    assert (run_case.value("schedule"), run_case.value("virtual_stages")) == (
+        "interleaved",
+        4,
+    )  # eight layers, two stages
+    assert run_case["virtual_stages"].who == "framework"
     assert decided("virtual_stages", **pipeline, framework_version="NeMo 24.05", vpp="2") == 2
     assert decided("schedule", **pipeline, framework_version="NeMo 25.02") == "1f1b"
 
@@ -192,8 +195,8 @@ def test_a_kernel_that_the_gpu_cannot_run_is_an_error_of_the_row() -> None:
     from proteus.validation.score import score_run
 
     (run,) = parse_runs(table({"gpu": "V100-32GB", "flash_attention": "True (FA3)"}), "t")
-    found = score_run(run)
-    assert found.status == "not_expressible" and "flash3 does not run on v100" in found.reason
+    scored = score_run(run)
+    assert scored.status == "not_expressible" and "flash3 does not run on v100" in scored.reason
 
 
 def test_defaults_of_versions_and_of_padded_experts() -> None:
@@ -254,13 +257,13 @@ def test_one_precision_has_many_names(text: str) -> None:
     ],
 )
 def test_recomputation(text: str, recompute: str, modules: tuple[str, ...] | None) -> None:
-    found = said(recompute=text)
-    assert (found.recompute, found.recompute_modules) == (recompute, modules)
+    plan = said(recompute=text)
+    assert (plan.recompute, plan.recompute_modules) == (recompute, modules)
 
 
 def test_every_second_layer() -> None:
-    found = said(recompute="selective (layer)", pp="2", dp="2", layers="16")
-    assert (found.recompute, found.recompute_layers) == ("full", 4)
+    plan = said(recompute="selective (layer)", pp="2", dp="2", layers="16")
+    assert (plan.recompute, plan.recompute_layers) == ("full", 4)
 
 
 def test_what_is_silent_is_told_with_who_decided() -> None:
@@ -333,9 +336,9 @@ def test_precisions_are_read_as_tables_write_them() -> None:
 
 def test_adapters_are_those_of_the_framework() -> None:
     nemo = {"task": "lora", "framework": "NeMo", "precision": "bf16"}
-    found = case(**nemo, framework_version="NeMo 24.05")
-    assert (found.plan.lora, found.plan.lora_targets) == (32, ("attention.qkv",))
-    assert "adapters of rank 32 on attention.qkv" in found.assumed
+    run_case = case(**nemo, framework_version="NeMo 24.05")
+    assert (run_case.plan.lora, run_case.plan.lora_targets) == (32, ("attention.qkv",))
+    assert "adapters of rank 32 on attention.qkv" in run_case.assumed
     assert said(**nemo, framework_version="NeMo 25.04").lora_targets == ("attention.qkv",)
     assert said(**{**nemo, "task": "sft"}).lora is None
     assert said(**nemo, settings="lora=8; lora_targets=mlp").lora == 8

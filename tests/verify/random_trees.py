@@ -39,7 +39,7 @@ ADAPTED = {
     "lora-gpt": ("gpt", Lora(rank=2, targets=("attention.qkv.q", "attention.proj", "mlp"), dropout=0.2)),
 }
 _SHAPES = [(2,), (3,), (4,), (2, 2), (2, 3), (3, 2), (2, 2, 2), (4, 2), (5,), (6,), (8,)]
-_MOST_RANKS = 8
+_MAX_RANKS = 8
 
 
 @cache
@@ -52,8 +52,8 @@ def model(name: str) -> Model:
 
 
 @st.composite
-def meshes(draw: st.DrawFn, most: int) -> Mesh:
-    shape = draw(st.sampled_from([s for s in _SHAPES if _product(s) <= most]))
+def meshes(draw: st.DrawFn, maximum: int) -> Mesh:
+    shape = draw(st.sampled_from([s for s in _SHAPES if _product(s) <= maximum]))
     return Mesh(tuple(zip("xyz", shape)))
 
 
@@ -85,9 +85,9 @@ def _pipelines(draw: st.DrawFn, chosen: Model) -> tuple[StrategyTree, tuple[str,
     if len(ranks) > chosen.num_blocks:
         schedule, pp, ranks = "1f1b", 1, (0,)
     edges = [0, *sorted(draw(_cuts(chosen.num_blocks, len(ranks) - 1))), chosen.num_blocks]
-    same = draw(meshes(_MOST_RANKS // pp))
+    same = draw(meshes(_MAX_RANKS // pp))
     differ = draw(st.booleans()) and not any(p.tied_to for b in chosen.blocks for p in b.parameters())
-    per_rank = [draw(meshes(_MOST_RANKS // pp)) if differ else same for _ in range(pp)]
+    per_rank = [draw(meshes(_MAX_RANKS // pp)) if differ else same for _ in range(pp)]
     first = [sum(mesh.size for mesh in per_rank[:rank]) for rank in range(pp)]
     stages = tuple(
         Stage(blocks=(a, b), rank=rank, mesh=per_rank[rank], first_device=first[rank])

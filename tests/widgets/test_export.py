@@ -34,9 +34,9 @@ def page(result: Result) -> str:
 
 
 def part(page: str, name: str) -> str:
-    found = re.search(rf'<script [^>]*id="{name}">(.*?)</script>', page, re.DOTALL)
-    assert found
-    return found[1]
+    match = re.search(rf'<script [^>]*id="{name}">(.*?)</script>', page, re.DOTALL)
+    assert match
+    return match[1]
 
 
 def test_columns_are_those_of_the_result(page: str, result: Result) -> None:

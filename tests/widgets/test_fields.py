@@ -36,7 +36,7 @@ def test_values_in_words() -> None:
         "fill (8)", "1 · optimizer", "off", "none", "not set",
     ]  # fmt: skip
     said = [origin(tree, name) for name in ("zero", "precision", "schedule", "seq")]
-    assert said == ["you said so", "default", "default of megatron-core", "as the model has it"]
+    assert said == ["set by you", "default", "default of megatron-core", "from the model"]
 
 
 def test_differences_name_what_was_said_and_what_follows_of_the_batch() -> None:

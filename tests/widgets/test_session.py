@@ -289,7 +289,7 @@ HEAD = "proteus_session: 2\ncluster: {name: dgx-a100, nodes: 1}\n"
     [
         ("", "not a saved session"),
         ("- 1", "not a saved session"),
-        ("proteus_session: 1\nmodel: gpt2", "a session of version 1, and version 2 is read here"),
+        ("proteus_session: 1\nmodel: gpt2", "a session of version 1, but only version 2 can be read"),
         ("proteus_session: 2\nmodel: [a", "not a readable session"),
         (f"{HEAD}model: lama-9b", "unknown model 'lama-9b'"),
         (f"{HEAD}model: {{own: mine}}", "'mine' is not built in; load it and pass model="),

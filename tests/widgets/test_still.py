@@ -16,7 +16,7 @@ from proteus_widgets import Session, Workbench, still
 from tests.widgets.build import makespan, pipeline_spans
 from tests.widgets.conftest import Wire
 
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 
 
 def test_coverage_is_the_time_of_the_lane() -> None:
@@ -56,7 +56,7 @@ def test_the_output_of_a_workbench_holds_views_table_and_picture(wire: Wire, ses
 def test_it_is_small_for_many_devices() -> None:
     tree = pt.StrategyTree(pt.models.load("gpt3-175b")).parallelize(dp=2, tp=8, pp=16, global_batch=64)
     result = pt.simulate(tree, pt.clusters.load("dgx-a100", nodes=32))
-    assert len(still.html(result)) < MOST_BYTES
+    assert len(still.html(result)) < MAX_BYTES
     assert "and 8 more" in still.svg(result)
 
 

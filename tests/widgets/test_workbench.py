@@ -121,11 +121,11 @@ def test_the_cursor_shows_the_links_of_its_time(bench: Workbench) -> None:
     link = int(spans.links_of(span)[0])
     say(bench.topology, type="select", what="link", id=link)
     say(bench.timeline, type="cursor", at_s=float(spans.start_s[span] + 0.7 * spans.duration_s[span]))
-    assert bench.topology.caption.startswith("link use at")
+    assert bench.topology.caption.startswith("link utilisation at")
     assert bench.topology.use != over_the_step
     assert "used at" in bench.topology.info[0] and "each flow gets" in bench.topology.info[1]
     say(bench.timeline, type="cursor", at_s=None)
-    assert bench.topology.use == over_the_step and bench.topology.caption == "link use over the step"
+    assert bench.topology.use == over_the_step and bench.topology.caption == "link utilisation over the step"
 
 
 def test_folded_devices_name_their_ranks(wire: Wire, small_tree: pt.StrategyTree) -> None:

@@ -100,7 +100,7 @@ def words(config: NodeConfig) -> dict[str, Any]:
 
 
 def check_fits(tree: StrategyTree, cluster: Cluster) -> None:
-    """Raise unless the cluster has the devices that the tree needs, and its GPUs run the kernels that it asks for."""
+    """Raise unless the cluster has the devices that the tree needs, and its GPUs can run the kernels that it uses."""
     if tree.num_devices > cluster.num_devices:
         raise InputError(f"needs {tree.num_devices} GPUs, the cluster has {cluster.num_devices}")
     kinds = cluster.gpu_kinds
@@ -154,12 +154,12 @@ def _repaired(plan: Plan, made: Callable[[Plan], StrategyTree], num_devices: int
     """The nearest plan that can be carried out: fields find their places one after another."""
     fitted, tree = Plan(), made(Plan())
     reasons: dict[str, str] = {}
-    said = plan.said
+    given = plan.said
     names = ["framework", *(name for name in specs() if name not in ("framework", *_STRUCTURE)), *_STRUCTURE]
     for name in names:
-        if name not in said:
+        if name not in given:
             continue
-        for value in (said[name], *_smaller(tree, name, said[name], num_devices)):
+        for value in (given[name], *_smaller(tree, name, given[name], num_devices)):
             trial = fitted.changed(**{name: value})
             try:
                 tree = made(trial)
@@ -168,7 +168,7 @@ def _repaired(plan: Plan, made: Callable[[Plan], StrategyTree], num_devices: int
                 continue
             fitted = trial
             break
-    text = {name: BY_NAME[name].text(said[name]) for name in reasons}
+    text = {name: BY_NAME[name].text(given[name]) for name in reasons}
     return tree, [f"{BY_NAME[n].label} {text[n]} → {shown(tree, n)}: {reason}" for n, reason in reasons.items()]
 
 

@@ -59,9 +59,9 @@ def chart_items(result: Any, *, dark: bool) -> list[dict[str, Any]]:
 
     look = figures.theme(dark=dark)
     charts = (
-        (figures.memory, "Memory by owner over the step"),
-        (figures.breakdown, "Time of each device by what it does"),
-        (figures.links, "Use of links by kind"),
-        (figures.roofline, "Speed of the operators below the roof of the GPU"),
+        (figures.memory, "Memory per owner over the step"),
+        (figures.breakdown, "Time per device and activity"),
+        (figures.links, "Link utilisation per kind of link"),
+        (figures.roofline, "Roofline: operator speed and the limits of the GPU"),
     )
     return [{"figure": json_item(draw(result), theme=look), "alt": alt} for draw, alt in charts]

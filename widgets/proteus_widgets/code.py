@@ -36,13 +36,13 @@ def python_of(moment: Moment) -> str:
 
 
 def _planned(tree: StrategyTree, plan: Plan) -> Iterator[str]:
-    said = {**plan.said}
+    given = {**plan.said}
     if plan.framework is not None:
-        said["framework"] = BY_NAME["framework"].kind.text(plan.framework)
-    arguments = "".join(f"    {name}={value!r},\n" for name, value in said.items())
+        given["framework"] = BY_NAME["framework"].kind.text(plan.framework)
+    arguments = "".join(f"    {name}={value!r},\n" for name, value in given.items())
     yield (
         f"tree = pt.StrategyTree(model).parallelize(\n{arguments})"
-        if said
+        if given
         else ("tree = pt.StrategyTree(model).parallelize()")
     )
     if tree.schedule.grid is not None:
@@ -59,8 +59,8 @@ def _set(path: str, config: NodeConfig) -> str:
         "exchange": config.exchange,
         "frozen": config.frozen,
     }
-    said = ", ".join(f"{name}={_source(value)}" for name, value in changes.items() if value or value is False)
-    return f"tree = tree.set({path!r}, {said})"
+    arguments = ", ".join(f"{name}={_source(value)}" for name, value in changes.items() if value or value is False)
+    return f"tree = tree.set({path!r}, {arguments})"
 
 
 def _without_model(tree: StrategyTree) -> str:

@@ -80,18 +80,18 @@ def comparison(pinned: Outcome, now: Outcome) -> dict[str, Any]:
 
 def differences(pinned: Moment, now: Moment) -> list[str]:
     """What the user changed from `pinned` to `now`, a line each."""
-    found = []
+    sentences = []
     if pinned.model.name != now.model.name:
-        found.append(f"model {pinned.model.name} → {now.model.name}")
+        sentences.append(f"model {pinned.model.name} → {now.model.name}")
     if pinned.cluster != now.cluster:
-        found.append(f"{pinned.cluster!r} → {now.cluster!r}")
-    found += plan_differences(pinned.tree, now.tree)
+        sentences.append(f"{pinned.cluster!r} → {now.cluster!r}")
+    sentences += plan_differences(pinned.tree, now.tree)
     before, after = dict(pinned.edits), dict(now.edits)
     for path in sorted({*before, *after}):
         a, b = before.get(path, NodeConfig()), after.get(path, NodeConfig())
         if a != b:
-            found.append(f"{path or 'model'}: {_words(a)} → {_words(b)}")
-    return found
+            sentences.append(f"{path or 'model'}: {_words(a)} → {_words(b)}")
+    return sentences
 
 
 def _words(config: NodeConfig | None) -> str:

@@ -57,13 +57,13 @@ class Controls(anywidget.AnyWidget):
         else:
             self._later = loop.call_later(CALM_S, self._seek, loop, menus, {})
 
-    def _seek(self, loop: asyncio.AbstractEventLoop, menus: list[Field], found: dict[str, Any]) -> None:
+    def _seek(self, loop: asyncio.AbstractEventLoop, menus: list[Field], offers: dict[str, Any]) -> None:
         """Find what one field after another may be changed to; a change that comes between ends it."""
         if menus:
-            found[menus[0].name] = self._offer(menus[0])
-            self._later = loop.call_later(0, self._seek, loop, menus[1:], found)
+            offers[menus[0].name] = self._offer(menus[0])
+            self._later = loop.call_later(0, self._seek, loop, menus[1:], offers)
         else:
-            self._offers = found
+            self._offers = offers
             self._draw()
 
     def _offer(self, field: Field) -> list[dict[str, Any]]:

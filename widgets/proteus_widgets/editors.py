@@ -25,9 +25,9 @@ def ops_at(tree: StrategyTree, path: str) -> list[Op]:
     return [
         op
         for block in tree.model.blocks
-        if (found := match_block(path, block))
+        if (match := match_block(path, block))
         for op in block.ops
-        if found.covers_op(op.name)
+        if match.covers_op(op.name)
     ]
 
 
@@ -39,8 +39,10 @@ def _join(axes: tuple[str, ...]) -> str:
     return "×".join(axes)
 
 
-def _partition_editor(tree: StrategyTree, dim: str, op: Op, own: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
-    says = (own.partition or {}).get(dim)
+def _partition_editor(
+    tree: StrategyTree, dim: str, op: Op, node_config: NodeConfig, effective: NodeConfig
+) -> dict[str, Any]:
+    says = (node_config.partition or {}).get(dim)
     inherited = _join((effective.partition or {}).get(dim, ())) or "whole"
     choices = {"-": "whole", **{axis: axis for axis in _axes(tree)}}
     value = INHERIT if says is None else _join(says) or "-"
@@ -57,8 +59,8 @@ def _partition_editor(tree: StrategyTree, dim: str, op: Op, own: NodeConfig, eff
     return {"field": f"partition.{dim}", "label": dim, "value": value, "options": options}
 
 
-def _memory_editor(tree: StrategyTree, role: str, own: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
-    says = (own.memory or {}).get(role)  # type: ignore[call-overload]
+def _memory_editor(tree: StrategyTree, role: str, node_config: NodeConfig, effective: NodeConfig) -> dict[str, Any]:
+    says = (node_config.memory or {}).get(role)  # type: ignore[call-overload]
     inherited = (effective.memory or {}).get(role, Memory())  # type: ignore[call-overload]
     state = copy_axes(tree.stages[0].mesh)
     kept = [Memory(), *([Memory(axes=state)] if state else []), Memory(offload=True)]
@@ -74,29 +76,31 @@ def _memory_editor(tree: StrategyTree, role: str, own: NodeConfig, effective: No
     }
 
 
-def editors(tree: StrategyTree, row: TreeRow, own: NodeConfig) -> list[dict[str, Any]]:
-    """Editors of the node that `row` shows, for the browser; `own` is what the user said there."""
+def editors(tree: StrategyTree, row: TreeRow, node_config: NodeConfig) -> list[dict[str, Any]]:
+    """Editors of the node that `row` shows, for the browser; `node_config` is what the user said there."""
     if row.kind == "stage":
         return []
     effective = next(iter(tree[row.path].config().values()), NodeConfig())
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     if row.kind == "op":
         op = ops_at(tree, row.path)[0]
-        found += [
-            _partition_editor(tree, dim, op, own, effective)
+        rows += [
+            _partition_editor(tree, dim, op, node_config, effective)
             for dim, it in op.dims.items()
             if it.role is not Role.INDIVISIBLE
         ]
     recompute = [{"value": INHERIT, "label": f"as inherited ({effective.recompute or 'none'})"}]
     recompute += [{"value": name, "label": name} for name in RECOMPUTES]
-    found.append({"field": "recompute", "label": "recompute", "value": own.recompute or INHERIT, "options": recompute})
+    rows.append(
+        {"field": "recompute", "label": "recompute", "value": node_config.recompute or INHERIT, "options": recompute}
+    )
     if any(op.kind.value in ("linear", "embedding", "conv2d", "embedding_bag") for op in ops_at(tree, row.path)):
-        found += [_memory_editor(tree, role, own, effective) for role in TENSOR_ROLES if role != "activation"]
-        says = INHERIT if own.frozen is None else FREEZING[own.frozen]
+        rows += [_memory_editor(tree, role, node_config, effective) for role in TENSOR_ROLES if role != "activation"]
+        says = INHERIT if node_config.frozen is None else FREEZING[node_config.frozen]
         options = [{"value": INHERIT, "label": f"as inherited ({FREEZING[effective.frozen or False]})"}]
         options += [{"value": name, "label": name} for name in FREEZING.values()]
-        found.append({"field": "frozen", "label": "weights", "value": says, "options": options})
-    return found
+        rows.append({"field": "frozen", "label": "weights", "value": says, "options": options})
+    return rows
 
 
 def common(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -106,24 +110,24 @@ def common(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """
     if len(each) < 2:
         return each[0] if each else []
-    found = []
+    shared = []
     for editor in each[0]:
-        same = [next((other for other in one if other["field"] == editor["field"]), None) for one in each]
-        if any(other is None for other in same):
+        same = [next((peer for peer in one if peer["field"] == editor["field"]), None) for one in each]
+        if any(peer is None for peer in same):
             continue
         options = []
         for option in editor["options"]:
-            twins = [{o["value"]: o for o in other["options"]}.get(option["value"]) for other in same if other]
+            twins = [{o["value"]: o for o in peer["options"]}.get(option["value"]) for peer in same if peer]
             if all(twins):
                 reason = next((twin["reason"] for twin in twins if twin and twin.get("reason")), "")
                 label = "as inherited" if option["value"] == INHERIT else option["label"]
                 options.append({**option, "label": label, "reason": reason})
         value = editor["value"]
-        if any(other and other["value"] != value for other in same):
+        if any(peer and peer["value"] != value for peer in same):
             value = DIFFER
             options.insert(0, {"value": DIFFER, "label": "several", "reason": "they differ"})
-        found.append({**editor, "value": value, "options": options})
-    return found
+        shared.append({**editor, "value": value, "options": options})
+    return shared
 
 
 def _memory_of(text: str) -> Memory:
@@ -133,8 +137,8 @@ def _memory_of(text: str) -> Memory:
     return Memory(axes=axes, offload=offload)
 
 
-def said_after(own: NodeConfig, field: str, value: Any) -> NodeConfig:
-    """What a node says after an edit, where it said `own` before.
+def said_after(node_config: NodeConfig, field: str, value: Any) -> NodeConfig:
+    """What a node says after an edit, where it said `node_config` before.
 
     >>> said_after(NodeConfig(), "partition.heads", "tp")
     {heads: tp}
@@ -148,18 +152,18 @@ def said_after(own: NodeConfig, field: str, value: Any) -> NodeConfig:
     name, _, part = field.partition(".")
     match name:
         case "recompute":
-            return replace(own, recompute=None if text == INHERIT else text)  # type: ignore[arg-type]
+            return replace(node_config, recompute=None if text == INHERIT else text)  # type: ignore[arg-type]
         case "partition" if part:
-            kept = {dim: axes for dim, axes in (own.partition or {}).items() if dim != part}
+            kept = {dim: axes for dim, axes in (node_config.partition or {}).items() if dim != part}
             if text != INHERIT:
                 kept[part] = () if text == "-" else tuple(text.split("×"))
-            return replace(own, partition=kept or None)
+            return replace(node_config, partition=kept or None)
         case "memory" if part:
-            memory = {role: kept for role, kept in (own.memory or {}).items() if role != part}
+            memory = {role: kept for role, kept in (node_config.memory or {}).items() if role != part}
             if text != INHERIT:
                 memory[part] = _memory_of(text)  # type: ignore[index]
-            return replace(own, memory=memory or None)
+            return replace(node_config, memory=memory or None)
         case "frozen":
-            return replace(own, frozen={name: said for said, name in FREEZING.items()}.get(text))
+            return replace(node_config, frozen={name: state for state, name in FREEZING.items()}.get(text))
         case _:
             raise StrategyError(f"a node has no field {field!r}; fields: recompute, frozen, partition.DIM, memory.ROLE")

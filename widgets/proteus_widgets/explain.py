@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from proteus.result.levers import Lever
     from proteus.result.result import Result
 
-MOST_NODES = 6
+MAX_NODES = 6
 #: levers that gain less than this share of the step are noise
-LEAST_LEVER = 0.001
+MIN_LEVER = 0.001
 
 
 def why(result: Result, levers: Sequence[Lever] = (), band: Band | None = None) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def why(result: Result, levers: Sequence[Lever] = (), band: Band | None = None) 
         "band": band_reasons(result, band),
         "exposed": [
             {"label": path, "seconds": seconds, "node": ids.get(path, -1)}
-            for path, seconds in explained.exposed_by_node[:MOST_NODES]
+            for path, seconds in explained.exposed_by_node[:MAX_NODES]
         ],
         "levers": [
             {
@@ -42,6 +42,6 @@ def why(result: Result, levers: Sequence[Lever] = (), band: Band | None = None) 
                 "gain": f"−{format_seconds(lever.gain_s)}  ({lever.gain_s / result.step_time_s:.1%})",
             }
             for lever in levers
-            if lever.gain_s > LEAST_LEVER * result.step_time_s
+            if lever.gain_s > MIN_LEVER * result.step_time_s
         ],
     }

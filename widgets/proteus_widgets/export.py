@@ -113,8 +113,8 @@ def _state(result: Result) -> dict[str, Any]:
 def _traits(widget: anywidget.AnyWidget) -> dict[str, Any]:
     """The synced traits that our own class declares (those of its bases are about Jupyter)."""
     common = set(anywidget.AnyWidget.class_trait_names())
-    own = [name for name in widget.trait_names(sync=True) if name not in common and not name.startswith("_")]
-    return {name: getattr(widget, name) for name in own}
+    trait_names = [name for name in widget.trait_names(sync=True) if name not in common and not name.startswith("_")]
+    return {name: getattr(widget, name) for name in trait_names}
 
 
 def _packed(value: Any, blob: bytearray) -> Any:

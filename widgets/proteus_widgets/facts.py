@@ -36,7 +36,7 @@ def percent(value: float) -> str:
 def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
     """Headline metrics of `result`, the cost only where a price [$/GPU-hour] is set."""
     tokens = result.model.seq > 1
-    found = [
+    rows = [
         Metric(label="Step time", read=lambda r: r.step_time_s, show=format_seconds, more_is_better=False),
         Metric(label="Tokens / s", read=lambda r: r.samples_per_s * r.model.seq, show=format_count, more_is_better=True)
         if tokens
@@ -47,7 +47,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
             show=percent,
             more_is_better=True,
             absolute=True,
-            tip="model FLOP utilisation: useful FLOPs by peak FLOPs",
+            tip="model FLOP utilisation: model FLOP per second over peak",
         ),
         Metric(label="Peak memory", read=lambda r: r.peak_memory_bytes, show=format_bytes, more_is_better=False),
         Metric(
@@ -56,11 +56,11 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
             show=percent,
             more_is_better=False,
             absolute=True,
-            tip="share of the step in which devices wait for the pipeline",
+            tip="share of the step that devices idle because of the pipeline",
         ),
     ]
     if price_per_hour > 0 and tokens:
-        found.append(
+        rows.append(
             Metric(
                 label="$ / M tokens",
                 read=lambda r: cost_per_token(r, price_per_hour) * 1e6,
@@ -68,7 +68,7 @@ def metrics(result: Result, price_per_hour: float = 0.0) -> list[Metric]:
                 more_is_better=False,
             )
         )
-    return found
+    return rows
 
 
 def cost_per_token(result: Result, price_per_hour: float) -> float:
@@ -91,16 +91,16 @@ def change(metric: Metric, now: float, before: float | None) -> tuple[str, bool 
 
 
 def band_reasons(result: Result, band: Band | None = None) -> str:
-    """Where the measured step time would lie, and why it is not surer, in words.
+    """The band of the step time and its main uncertainties, in words.
 
     Parameters
     ----------
     band
-        None while what nobody decided is still being tried both ways.
+        None while undecided switches are still being simulated both ways.
     """
     if band is None:
-        return f"{result.kernel_band}; unsure of: {result.kernel_band.reasons}; what nobody decided is being tried"
-    return f"{band}; unsure of: {band.reasons}"
+        return f"{result.kernel_band}; main uncertainties: {result.kernel_band.reasons}; trying undecided switches"
+    return f"{band}; main uncertainties: {band.reasons}"
 
 
 def memory_verdict(result: Result) -> str:

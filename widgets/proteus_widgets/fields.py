@@ -43,7 +43,7 @@ MEANINGS: dict[str, dict[Any, str]] = {
 #: whole numbers of which a menu shows those that may be possible
 DEGREES = ("dp", "tp", "pp", "cp", "ep", "etp", "shard", "micro_batch", "virtual_stages")
 #: values of a range that a menu can show
-MOST_VALUES = 8
+MAX_VALUES = 8
 
 Form = Literal["menu", "number", "text"]
 
@@ -70,7 +70,7 @@ class Field:
         kind = self.kind
         if isinstance(kind, Choice | Switch) or self.name in DEGREES:
             return "menu"
-        if isinstance(kind, Whole) and kind.most - kind.least < MOST_VALUES:
+        if isinstance(kind, Whole) and kind.maximum - kind.minimum < MAX_VALUES:
             return "menu"
         return "number" if isinstance(kind, Whole | Real) else "text"
 
@@ -93,11 +93,11 @@ class Field:
 
 
 def _fields() -> tuple[Field, ...]:
-    found = []
+    fields = []
     for group in GROUPS:
         for name, spec in specs().items():
             if spec.group == group:
-                found.append(
+                fields.append(
                     Field(
                         name=name,
                         label=LABELS.get(name, name.replace("_", " ")),
@@ -108,7 +108,7 @@ def _fields() -> tuple[Field, ...]:
                         plain_default=name in DEGREES and spec.default is not None,
                     )
                 )
-    return tuple(found)
+    return tuple(fields)
 
 
 #: in the order of the panel
@@ -145,11 +145,11 @@ def is_word(field: Field, value: Any) -> bool:
 
 
 def origin(tree: StrategyTree, name: str) -> str:
-    """Whose word a field is, for people."""
+    """Who set a field, for people."""
     decision = tree.decided[name]
     if decision.who == "framework":
         return f"default of {tree.training.framework.name}"
-    return {"you": "you said so", "model": "as the model has it", "proteus": "default"}[decision.who]
+    return {"you": "set by you", "model": "from the model", "proteus": "default"}[decision.who]
 
 
 #: what a change of other fields may change, and people must see
@@ -164,11 +164,11 @@ def differences(before: StrategyTree, after: StrategyTree) -> list[str]:
     >>> differences(tree, tree.change(dp=4, tp=2))
     ['dp 2 → 4', 'tp 4 → 2']
     """
-    found = []
+    sentences = []
     by_hand = before.plan is None or after.plan is None
     for name in BY_NAME:
         was, now = shown(before, name), shown(after, name)
         changed = by_hand or name in FOLLOWING or said(before, name) != said(after, name)
         if was != now and changed:
-            found.append(f"{name.replace('_', ' ')} {was} → {now}")
-    return found
+            sentences.append(f"{name.replace('_', ' ')} {was} → {now}")
+    return sentences

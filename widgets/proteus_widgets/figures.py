@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proteus.result.result import Result
 
 OWNERS = (BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE, YELLOW, GREY)
-MOST_DEVICES = 64  # more rows than this cannot be told apart
+MAX_DEVICES = 64  # more rows than this cannot be distinguished
 LEGEND_COLUMNS = 4  # a chart may be as narrow as 440 pixels
 MS = 1e3
 TERA = 1e12
@@ -92,7 +92,7 @@ def memory(result: Result) -> Figure:
 
 def breakdown(result: Result) -> Figure:
     """What each device does during the step."""
-    rows = list(result.devices)[:MOST_DEVICES]
+    rows = list(result.devices)[:MAX_DEVICES]
     parts = {
         "compute": ([row.busy_s for row in rows], BLUE),
         "exposed communication": ([sum(row.exposed_s.values()) for row in rows], VERMILION),
@@ -102,7 +102,7 @@ def breakdown(result: Result) -> Figure:
     labels = [f"GPU {row.device}" + (f" ×{row.multiplicity}" if row.multiplicity > 1 else "") for row in rows]
     columns: dict[str, Any] = {"device": labels}
     columns |= {name: np.array(values) * MS for name, (values, _) in parts.items()}
-    plot = _figure("Time of each device", y_range=labels[::-1], x_axis_label="time [ms]")
+    plot = _figure("Time per device", y_range=labels[::-1], x_axis_label="time [ms]")
     plot.hbar_stack(
         list(parts),
         y="device",
@@ -122,14 +122,14 @@ def links(result: Result) -> Figure:
     """Use of the links by kind: the busiest and the mean."""
     kind = np.asarray(result.cluster.link_kind)
     use = np.asarray(result.link_utilisation)
-    found = [k for k in LinkKind if (use[kind == k] > 0).any()]
-    labels = [k.name.replace("_", " ").lower() for k in found]
+    kinds = [k for k in LinkKind if (use[kind == k] > 0).any()]
+    labels = [k.name.replace("_", " ").lower() for k in kinds]
     columns = {
         "kind": labels,
-        "busiest": [use[kind == k].max() for k in found],
-        "mean": [use[kind == k].mean() for k in found],
+        "busiest": [use[kind == k].max() for k in kinds],
+        "mean": [use[kind == k].mean() for k in kinds],
     }
-    plot = _figure("Use of links over the step", x_range=labels or ["none"], y_axis_label="share of capacity")
+    plot = _figure("Link utilisation over the step", x_range=labels or ["none"], y_axis_label="share of capacity")
     source = ColumnDataSource(columns)
     plot.vbar(x="kind", top="busiest", width=0.6, color=SKY, legend_label="busiest link", source=source)
     plot.vbar(x="kind", top="mean", width=0.3, color=BLUE, legend_label="mean", source=source)
@@ -143,27 +143,27 @@ def links(result: Result) -> Figure:
 
 def roofline(result: Result) -> Figure:
     """Operators below the roof of the GPU, as large as the time that they take."""
-    found = roofline_of(result)
+    data = roofline_of(result)
     plot = _figure(
-        f"Roofline of {found.gpu}",
+        f"Roofline of {data.gpu}",
         x_axis_type="log",
         y_axis_type="log",
         x_axis_label="FLOP per byte of memory traffic",
         y_axis_label="TFLOP/s",
     )
-    ridge = found.peak_flops / found.memory_Bps
-    intensities = [point.intensity for point in found.points]
+    ridge = data.peak_flops / data.memory_Bps
+    intensities = [point.intensity for point in data.points]
     edges = np.array([min([*intensities, ridge]) / 2.0, ridge, max([*intensities, ridge]) * 2.0])
-    roof = np.minimum(edges * found.memory_Bps, found.peak_flops) / TERA
+    roof = np.minimum(edges * data.memory_Bps, data.peak_flops) / TERA
     plot.line(edges, roof, color=VERMILION, line_width=2, legend_label="roof")
     dots: list[DataRenderer] = []
-    for kind in sorted({point.kind for point in found.points}):
-        points = [point for point in found.points if point.kind == kind]
+    for kind in sorted({point.kind for point in data.points}):
+        points = [point for point in data.points if point.kind == kind]
         columns: dict[str, Any] = {
             "name": [point.name for point in points],
             "intensity": [point.intensity for point in points],
             "flops": [point.flops / TERA for point in points],
-            "of_roof": [point.flops / min(found.peak_flops, point.intensity * found.memory_Bps) for point in points],
+            "of_roof": [point.flops / min(data.peak_flops, point.intensity * data.memory_Bps) for point in points],
             "share": [point.share for point in points],
             "size": [DOT + DOT_FOR_ALL * point.share**0.5 for point in points],
         }

@@ -22,8 +22,8 @@ class Headline(anywidget.AnyWidget):
     metrics = t.List(t.Dict()).tag(sync=True)
     can = t.Dict().tag(sync=True)
     facts = t.Unicode("", help="what was simulated, in one line").tag(sync=True)
-    warning = t.Unicode("", help="that devices are idle; empty where none are").tag(sync=True)
-    assumptions = t.List(t.Unicode(), help="what was filled in where the user said nothing").tag(sync=True)
+    warning = t.Unicode("", help="warning that devices are idle; empty if none are").tag(sync=True)
+    assumptions = t.List(t.Unicode(), help="what was assumed where the user set nothing").tag(sync=True)
 
     def __init__(self, session: Session, **traits: Any) -> None:
         super().__init__(**traits)

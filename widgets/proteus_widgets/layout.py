@@ -142,21 +142,21 @@ def _label(name: str, kind: str, device: int) -> str:
     short = name.rpartition("/")[2]
     if kind == "pcie":
         return f"sw{short.removeprefix('pcie')}"
-    most = 4 if kind == "nic" else 7
-    return short if len(short) <= most else f"…{short[1 - most :]}"
+    maximum = 4 if kind == "nic" else 7
+    return short if len(short) <= maximum else f"…{short[1 - maximum :]}"
 
 
-def _separate(names: list[str], x: dict[str, float], least: float, span: float) -> None:
+def _separate(names: list[str], x: dict[str, float], minimum: float, span: float) -> None:
     """Push neighbours apart to at least `least`, keeping their order and, where it fits, their middle."""
     if not names:
         return
     order = sorted(names, key=lambda name: (x[name], names.index(name)))
-    least = min(least, span / len(order))
+    minimum = min(minimum, span / len(order))
     wanted = [x[name] for name in order]
     for i in range(1, len(order)):
-        x[order[i]] = max(x[order[i]], x[order[i - 1]] + least)
+        x[order[i]] = max(x[order[i]], x[order[i - 1]] + minimum)
     shift = sum(x[name] - w for name, w in zip(order, wanted, strict=True)) / len(order)
-    low, high = x[order[0]] - shift - least / 2, x[order[-1]] - shift + least / 2
+    low, high = x[order[0]] - shift - minimum / 2, x[order[-1]] - shift + minimum / 2
     shift += min(low, 0.0) + max(high - span, 0.0)
     for name in order:
         x[name] -= shift

@@ -19,9 +19,9 @@ from proteus_widgets.fields import BY_NAME, DEGREES, Field, is_word, said, shown
 from proteus_widgets.moment import Moment
 
 #: of a long list, those nearest to powers of two are enough for a menu
-MOST_DEGREES = 12
+MAX_DEGREES = 12
 #: no menu goes further
-MOST_RANKS, MOST_CHUNKS, MOST_SAMPLES = 64, 8, 64
+MAX_RANKS, MAX_CHUNKS, MAX_SAMPLES = 64, 8, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ def _powers(limit: int) -> set[int]:
 
 
 def _degrees(candidates: Iterable[int], limit: int, current: int) -> list[int]:
-    found = sorted({c for c in candidates if 1 <= c <= limit} | {current})
-    if len(found) > MOST_DEGREES:
-        found = sorted(_powers(limit) | {current})
-    return found
+    degrees = sorted({c for c in candidates if 1 <= c <= limit} | {current})
+    if len(degrees) > MAX_DEGREES:
+        degrees = sorted(_powers(limit) | {current})
+    return degrees
 
 
 def candidates(field: Field, moment: Moment) -> list[Any]:
@@ -56,7 +56,7 @@ def candidates(field: Field, moment: Moment) -> list[Any]:
         case Switch():
             return [False, True]
         case Whole() if field.name not in DEGREES:
-            return list(range(kind.least, kind.most + 1))
+            return list(range(kind.minimum, kind.maximum + 1))
         case Whole():
             return [*kind.words, *_numbers(field.name, moment)]
         case _:
@@ -67,7 +67,7 @@ def _numbers(name: str, moment: Moment) -> list[int]:
     model, devices = moment.model, moment.cluster.num_devices
     value = moment.tree.decided.value(name)
     now = value if isinstance(value, int) else 1
-    ranks = min(devices, MOST_RANKS)
+    ranks = min(devices, MAX_RANKS)
     match name:
         case "tp" | "etp":
             return _degrees(set(possible_tensor_degrees(model)) | _powers(ranks), ranks, now)
@@ -78,14 +78,14 @@ def _numbers(name: str, moment: Moment) -> list[int]:
             divisors = {p for p in range(1, blocks + 1) if blocks % p == 0}
             return _degrees(divisors | _powers(ranks), min(devices, blocks), now)
         case "cp":
-            return _degrees(_powers(MOST_RANKS), ranks, now)
+            return _degrees(_powers(MAX_RANKS), ranks, now)
         case "ep":
             experts = max(num_experts(model), 1)
             return _degrees(_powers(experts), experts, now)
         case "virtual_stages":
-            return _degrees(range(1, MOST_CHUNKS + 1), MOST_CHUNKS, now)
+            return _degrees(range(1, MAX_CHUNKS + 1), MAX_CHUNKS, now)
         case _:
-            return sorted(_powers(MOST_SAMPLES) | {now})
+            return sorted(_powers(MAX_SAMPLES) | {now})
 
 
 def attempt(moment: Moment, changes: dict[str, Any]) -> StrategyTree:
@@ -109,7 +109,7 @@ def _tried(field: Field, value: Any, moment: Moment) -> tuple[str, StrategyTree 
         return str(error).partition("; possible:")[0], None
     holds = tree.decided.value(field.name)
     if value is not None and holds != value and not is_word(field, value):
-        return f"with the rest as it is, that is {field.text(holds)}", tree
+        return f"with the other settings this becomes {field.text(holds)}", tree
     return "", tree
 
 
@@ -119,18 +119,18 @@ def possible(name: str, moment: Moment) -> tuple[Option, ...]:
     Raises
     ------
     StrategyError
-        A name that is no field of the plan.
+        A name that is not a field of the plan.
     """
     if name not in BY_NAME:
         raise StrategyError(unknown("field of a plan", name, BY_NAME))
     field = BY_NAME[name]
-    found = []
+    options = []
     values = candidates(field, moment)
     for value in [None, *values] if offers_default(field, moment) else values:
         reason, tree = _tried(field, value, moment)
         text = ("default" if value is None else field.text(value)) if tree is None else label(field, value, tree)
-        found.append(Option(value, text, reason))
-    return tuple(found)
+        options.append(Option(value, text, reason))
+    return tuple(options)
 
 
 def label(field: Field, value: Any, tree: StrategyTree) -> str:

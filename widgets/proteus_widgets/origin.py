@@ -77,9 +77,9 @@ def cluster_source(cluster: Cluster) -> str:
     survey = cluster.survey
     if survey is None:
         return f"cluster = ...  # {_word(cluster.name)} is a cluster of your own: build it here"
-    told = {seen.model for seen in survey.gpus}
+    models = {seen.model for seen in survey.gpus}
     known = _gpu(cluster)
-    gpu = "" if told == set(cluster.gpu_kinds) else f", gpu={known!r}" if known else ", gpu=..."
+    gpu = "" if models == set(cluster.gpu_kinds) else f", gpu={known!r}" if known else ", gpu=..."
     reader = READERS.get(survey.kind, "load_file")
     changed = " and change it as you did" if cluster.faults else ""
     return (
@@ -89,7 +89,7 @@ def cluster_source(cluster: Cluster) -> str:
 
 
 def _gpu(cluster: Cluster) -> str | None:
-    """The name that loads the cluster's very GPU; None where it is somebody's own, or not told."""
+    """The name that loads exactly the cluster's GPU; None if it is a user's own or unknown."""
     try:
         gpu = cluster.gpu()
     except ProteusError:  # the file did not say

@@ -1,6 +1,6 @@
 """What every kind of span looks like.
 
-Colours are those of Okabe and Ito, "Color Universal Design" (2008): told apart
+Colours are those of Okabe and Ito, "Color Universal Design" (2008): distinguished
 with every common colour vision.  Communication is hatched as well, so colour
 alone never carries the meaning, and two kinds may share a colour when their
 hatches differ.

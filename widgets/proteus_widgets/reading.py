@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 #: more consumers of one span than this are a tangle
-MOST_ARROWS = 12
+MAX_ARROWS = 12
 
 
 def prepare(result: Result) -> None:
@@ -80,7 +80,7 @@ def arrows(result: Result, span: int) -> list[dict[str, float]]:
     """
     spans, cause = result.spans, result.timeline.cause
     task = int(spans.task[span])
-    waiting = np.flatnonzero(cause == task)[:MOST_ARROWS]
+    waiting = np.flatnonzero(cause == task)[:MAX_ARROWS]
     is_near = np.zeros(len(cause), bool)
     is_near[[task, *waiting]] = True
     if cause[task] >= 0:
@@ -92,20 +92,20 @@ def arrows(result: Result, span: int) -> list[dict[str, float]]:
 
     def nearest(task: int, *, last: bool) -> list[int]:
         """The span of `task` on the device of `span`, or else any one: its last op or its first."""
-        found = np.flatnonzero(spans.task[rows] == task)
-        if not len(found):
+        task_rows = np.flatnonzero(spans.task[rows] == task)
+        if not len(task_rows):
             return []
-        same = found[device[found] == device[here]]
-        found = same if len(same) else found[lane[found] == lane[found[0]]]
-        return [int(found[-1 if last else 0])]
+        same = task_rows[device[task_rows] == device[here]]
+        task_rows = same if len(same) else task_rows[lane[task_rows] == lane[task_rows[0]]]
+        return [int(task_rows[-1 if last else 0])]
 
-    own = np.flatnonzero((spans.task[rows] == task) & (lane == lane[here]))
+    lane_rows = np.flatnonzero((spans.task[rows] == task) & (lane == lane[here]))
     pairs: list[tuple[int, int]] = []
-    if here == own[0] and cause[task] >= 0:
+    if here == lane_rows[0] and cause[task] >= 0:
         pairs += [(row, here) for row in nearest(int(cause[task]), last=True)]
-    if here == own[-1]:
-        for other in waiting.tolist():
-            pairs += [(here, row) for row in nearest(other, last=False)]
+    if here == lane_rows[-1]:
+        for waiting_task in waiting.tolist():
+            pairs += [(here, row) for row in nearest(waiting_task, last=False)]
     start_s, end_s = spans.start_s[rows], spans.start_s[rows] + spans.duration_s[rows]
     return [
         {

@@ -62,8 +62,8 @@ def read(path: str | os.PathLike[str], *, model: Model | None = None, cluster: C
             raise InputError(f"not a saved session: it must begin with {MARK}: {VERSION}")
         if document[MARK] != VERSION:
             raise InputError(
-                f"a session of version {document[MARK]!r}, and version {VERSION} is read here: "
-                "make its strategy again with parallelize() and save it"
+                f"a session of version {document[MARK]!r}, but only version {VERSION} can be read: "
+                "build its strategy again with parallelize() and save it"
             )
         match document.get("model"):
             case {"own": name} if model is None:

@@ -80,14 +80,14 @@ class Session(t.HasTraits):
     outcome = t.Instance(Outcome, allow_none=True)
     pinned = t.Instance(Outcome, allow_none=True)
     before = t.Any(help="the result before the last change, or None")
-    levers = t.Tuple(help="what better machines would gain; found with the suggestions")
+    levers = t.Tuple(help="gains of better machines; found with the suggestions")
     suggestions = t.Tuple(help="faster neighbours of the strategy; see request_suggestions")
-    band = t.Any(help="the band of the step time with what nobody decided; None until request_band() found it")
+    band = t.Any(help="the band of the step time with undecided switches; None until request_band() has found it")
     selection = t.Instance(Selection, allow_none=True)
     lit = t.Instance(Lit)
     error = t.Unicode("")
     busy = t.Bool(False)
-    progress = t.Float(0.0, help="share of the tasks that the running simulation has played")
+    progress = t.Float(0.0, help="share of the tasks that the running simulation has finished")
 
     def __init__(
         self,
@@ -96,9 +96,9 @@ class Session(t.HasTraits):
         *,
         simulate: Callable[..., Result] | None = None,
     ) -> None:
-        for what, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
+        for argument, value, kind in (("tree", tree, StrategyTree), ("cluster", cluster, Cluster)):
             if not isinstance(value, kind):
-                raise InputError(f"{what}={value!r}; a session takes a {kind.__name__}")
+                raise InputError(f"{argument}={value!r}; a session takes a {kind.__name__}")
         super().__init__(lit=NOTHING)
         self._simulate = simulate or pt.simulate
         self._history = _History()
@@ -139,7 +139,7 @@ class Session(t.HasTraits):
 
     @property
     def decided(self) -> DecidedPlan:
-        """Every field of the plan with its value and whose word it is."""
+        """Every field of the plan with its value and who set it."""
         return self.tree.decided
 
     @property
@@ -261,7 +261,7 @@ class Session(t.HasTraits):
         return self._running[0]
 
     def _submit(self, pool: str, work: Callable[[], None]) -> None:
-        """Have a thread of its own do the changes, and another one seek advice."""
+        """Run changes in one thread and suggestions in another."""
         if pool not in self._pools:
             self._pools[pool] = ThreadPoolExecutor(1, thread_name_prefix=f"proteus-{pool}")
         self._pools[pool].submit(work)
@@ -364,7 +364,7 @@ class Session(t.HasTraits):
     # -- how sure it is
 
     def request_band(self) -> None:
-        """Try what nobody decided both ways, in the background once nothing was changed for a moment.
+        """Simulate undecided switches both ways, in the background after a short pause without changes.
 
         It takes several simulations; the picture of a change does not wait for them.
         """
@@ -408,15 +408,15 @@ class Session(t.HasTraits):
         def work() -> None:
             try:
                 levers = outcome.result.explain(sensitivities=True, progress=progress).levers
-                found = suggest(outcome, lambda moment: self._run(moment, progress))
+                suggestions = suggest(outcome, lambda moment: self._run(moment, progress))
             except Stopped:
                 return
-            loop.call_soon_threadsafe(deliver, levers, found)
+            loop.call_soon_threadsafe(deliver, levers, suggestions)
 
-        def deliver(levers: tuple[Lever, ...], found: tuple[Suggestion, ...]) -> None:
+        def deliver(levers: tuple[Lever, ...], suggestions: tuple[Suggestion, ...]) -> None:
             if generation == self._generation:
                 with self.hold_trait_notifications():
-                    self.levers, self.suggestions = levers, found
+                    self.levers, self.suggestions = levers, suggestions
 
         self._submit("advice", work)
 

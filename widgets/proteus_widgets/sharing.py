@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from proteus.result.result import Result
 
 #: lines of the table under the picture that names who uses a link
-MOST_FLOWS = 5
+MAX_FLOWS = 5
 GB = 1e9
 #: rates closer than this share are one rate to a reader
 SAME_RATE = 0.01
@@ -87,7 +87,7 @@ class Sharing:
         keys = np.unique(operation[operation >= 0])
         total_s = {int(key): float(lasts_s[operation == key].sum()) for key in keys}
         lines = []
-        for key in sorted(total_s, key=lambda key: -total_s[key])[:MOST_FLOWS]:
+        for key in sorted(total_s, key=lambda key: -total_s[key])[:MAX_FLOWS]:
             rows = operation[pieces.task] == key
             rates = _rates(pieces.rate_Bps[rows], (pieces.end_s - pieces.start_s)[rows])
             count = int((operation == key).sum())
@@ -107,7 +107,7 @@ class Sharing:
                 f"{self._name(key)}: {count} {'flow' if count == 1 else 'flows'}{_rates(rate_Bps[mine], number[mine])}"
             )
             lines.append((-float((number[mine] * rate_Bps[mine]).sum()), text))
-        return [text for _, text in sorted(lines)[:MOST_FLOWS]]
+        return [text for _, text in sorted(lines)[:MAX_FLOWS]]
 
     def _operations(self, flows: np.ndarray) -> np.ndarray:
         """int64[tasks]: the operation that each task is, by name and kind; -1 where it does not cross the link.
@@ -116,9 +116,11 @@ class Sharing:
         """
         spans = self.result.spans
         crosses = np.flatnonzero((spans.pattern >= 0) & (flows[np.maximum(spans.pattern, 0)] > 0))[::-1]
-        found = np.full(self.result.graph.tasks.num_tasks, -1, np.int64)
-        found[spans.task[crosses]] = spans.name_id[crosses].astype(np.int64) * len(SpanKind) + spans.kind[crosses]
-        return found
+        operation_of_task = np.full(self.result.graph.tasks.num_tasks, -1, np.int64)
+        operation_of_task[spans.task[crosses]] = (
+            spans.name_id[crosses].astype(np.int64) * len(SpanKind) + spans.kind[crosses]
+        )
+        return operation_of_task
 
     def _name(self, key: int) -> str:
         name, kind = divmod(key, len(SpanKind))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 #: picture [px]: names, spans, heights of rows, room between devices
 NAMES, WIDTH, COMPUTE, SLIM, GAP = 110, 760, 14, 5, 6
 HEAD, LEGEND = 26, 24
-MOST_DEVICES = 8
+MAX_DEVICES = 8
 #: characters of paths: beyond it no further device is drawn, so that the picture in base64 stays below 60 kB
-MOST_PATH = 36_000
+MAX_PATH = 36_000
 #: least share of a pixel that a span must fill to be seen
 FILLED = 0.15
 
@@ -38,8 +38,8 @@ def coverage(spans: Spans, lane: int, makespan_s: float, pixels: int) -> tuple[n
     start, duration, kind = spans.start_s[first:last], spans.duration_s[first:last], spans.kind[first:last]
     filled = np.zeros((len(SpanKind), pixels))
     for one in np.unique(kind).tolist():
-        own = kind == one
-        begin, length = start[own], duration[own].astype(float)
+        is_kind = kind == one
+        begin, length = start[is_kind], duration[is_kind].astype(float)
         before = np.concatenate([[0.0], np.cumsum(length)])
         at = np.searchsorted(begin, edges, side="right")
         running = np.clip(edges - begin[at - 1], 0.0, length[at - 1])
@@ -74,7 +74,7 @@ def svg(result: Result) -> str:
     devices = list(dict.fromkeys(lane.device for lane in spans.lanes))
     for number, lane in enumerate(spans.lanes):
         if lane.device != device:
-            if drawn == MOST_DEVICES or length > MOST_PATH:
+            if drawn == MAX_DEVICES or length > MAX_PATH:
                 break
             device, drawn = lane.device, drawn + 1
             y += GAP if drawn > 1 else 0
@@ -104,7 +104,7 @@ def _page(result: Result, bottom: float, rows: str, kinds: list[int]) -> str:
         legend.append(f'<text x="{x + 15}" y="{bottom + 18:g}">{look.label}</text>')
         x += 30 + 6 * len(look.label)
     width, height = NAMES + WIDTH + 8, bottom + LEGEND + 4
-    title = escape(f"{result.model.name}: {format_seconds(result.step_time_s)} a step on {result.num_devices} GPUs")
+    title = escape(f"{result.model.name}: {format_seconds(result.step_time_s)} per step on {result.num_devices} GPUs")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}"'
         f' font-family="sans-serif" font-size="11" fill="#1f2328">'

@@ -26,7 +26,7 @@ SPREAD = ("tp", "pp", "cp")
 #: not every framework has the one, and the other is a search of its own
 NOT_TRIED = {"recompute": ("op", "auto")}
 MOST = 3
-LEAST_GAIN = 0.005  # smaller gains are not worth a change
+MIN_GAIN = 0.005  # smaller gains are not worth a change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def _ways(moment: Moment, name: str, value: Any) -> Iterator[dict[str, Any]]:
 def suggest(outcome: Outcome, run: Callable[[Moment], Outcome]) -> tuple[Suggestion, ...]:
     """The most useful changes, best first; :class:`proteus.errors.Stopped` of a run ends the search."""
     moment, present = outcome.moment, outcome.result
-    found = []
+    suggestions = []
     for changes, tree in neighbours(moment):
         try:
             result = run(replace(moment, tree=tree, notes=())).result
@@ -88,8 +88,8 @@ def suggest(outcome: Outcome, run: Callable[[Moment], Outcome]) -> tuple[Suggest
             continue
         gain = 1.0 - present.samples_per_s / result.samples_per_s
         rescues = result.fits and not present.fits
-        if not rescues and (gain < LEAST_GAIN or not result.fits):
+        if not rescues and (gain < MIN_GAIN or not result.fits):
             continue
         label = ", ".join(differences(moment.tree, tree))
-        found.append(Suggestion(label=label, changes=changes, gain=gain, fits=bool(result.fits)))
-    return tuple(sorted(found, key=lambda s: -s.gain)[:MOST])
+        suggestions.append(Suggestion(label=label, changes=changes, gain=gain, fits=bool(result.fits)))
+    return tuple(sorted(suggestions, key=lambda s: -s.gain)[:MOST])

@@ -39,7 +39,7 @@ class Tabs(w.VBox):
         Each by its title.
     """
 
-    selected_index = t.Int(-1, help="the panel that is seen, or -1")
+    selected_index = t.Int(-1, help="the visible panel, or -1")
 
     def __init__(self, panels: Mapping[str, Panel]) -> None:
         self.panels = tuple(panels.values())

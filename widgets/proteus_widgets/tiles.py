@@ -1,4 +1,4 @@
-"""Hosts of a large cluster as tiles: a cell per GPU, and bars that stand for many links.
+"""Hosts of a large cluster as tiles: a cell per GPU, and bars that represent many links.
 
 ::
 
@@ -18,7 +18,7 @@ import numpy as np
 from proteus.cluster import Cluster, LinkKind
 from proteus_widgets.shapes import BOX, Edge, HostBox, Node
 
-MOST_TILES = 128
+MAX_TILES = 128
 TILES_ASPECT = 2.2  # width by height of the field of tiles
 CELL, TILE_GAP = 9.0, 10.0
 INSET = 9.0  # from the corner of a tile, which is round, to a bar
@@ -29,15 +29,15 @@ INSIDE = (
 )
 
 
-def tiles(cluster: Cluster, hosts: list[int], top: float, least: float) -> tuple[list[HostBox], str]:
+def tiles(cluster: Cluster, hosts: list[int], top: float, minimum: float) -> tuple[list[HostBox], str]:
     """The tiles of `hosts` from `top` on in rows at least `least` wide, and a note on those that are too many."""
     per = cluster.devices_per_host
     columns = 4 if per <= 16 else 9
     rows = -(-per // columns)
     width, height = columns * CELL + 12, rows * CELL + 26
-    shown = hosts[:MOST_TILES]
+    shown = hosts[:MAX_TILES]
     in_row = math.ceil(math.sqrt(TILES_ASPECT * len(shown) * (height + TILE_GAP) / (width + TILE_GAP))) if shown else 1
-    in_row = max(in_row, int((least + TILE_GAP) // (width + TILE_GAP)), 1)
+    in_row = max(in_row, int((minimum + TILE_GAP) // (width + TILE_GAP)), 1)
     placed = []
     for i, host in enumerate(shown):
         x = (i % in_row) * (width + TILE_GAP)
@@ -57,13 +57,13 @@ def tile_bars(cluster: Cluster, shown: list[HostBox]) -> list[Edge]:
     for tile in shown:
         links = np.asarray(cluster.link_range(tile.host))
         kind = cluster.link_kind[links]
-        inside = next((found for kinds in INSIDE if len(found := links[np.isin(kind, kinds)])), links[:0])
-        for y, found, name in (
+        inside = next((tile_links for kinds in INSIDE if len(tile_links := links[np.isin(kind, kinds)])), links[:0])
+        for y, tile_links, name in (
             (tile.y, links[kind == LinkKind.NIC], "network"),
             (tile.y + tile.height, inside, "GPU to GPU"),
         ):
-            if len(found):
-                bars.append(_bar(cluster, found, (f"host {tile.host}", name), tile.x, tile.width, y))
+            if len(tile_links):
+                bars.append(_bar(cluster, tile_links, (f"host {tile.host}", name), tile.x, tile.width, y))
     return bars
 
 

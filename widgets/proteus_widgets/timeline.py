@@ -20,7 +20,7 @@ from proteus_widgets.tracks import MemoryTrack
 
 #: pixels and lanes of the first level of detail, before the browser has told its own
 FIRST_PIXELS, FIRST_LANES = 1200, 32
-MOST_PIXELS = 20_000
+MAX_PIXELS = 20_000
 ZOOMED = 0.99  # a view of less than this share of the step is a chosen place
 
 
@@ -174,6 +174,6 @@ class Timeline(anywidget.AnyWidget):
                     to_s=float(message["to_s"]),
                     first_lane=int(message["first_lane"]),
                     last_lane=int(message["last_lane"]),
-                    pixels=min(int(message["pixels"]), MOST_PIXELS),
+                    pixels=min(int(message["pixels"]), MAX_PIXELS),
                 )
                 self._post()

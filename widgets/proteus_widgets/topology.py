@@ -15,7 +15,7 @@ from proteus_widgets.assets import module, style
 from proteus_widgets.layout import COLLAPSE_BEYOND, picture
 from proteus_widgets.shapes import Picture
 
-OVER_THE_STEP = "link use over the step"
+OVER_THE_STEP = "link utilisation over the step"
 
 
 class TopologyView(anywidget.AnyWidget):
@@ -83,7 +83,7 @@ class TopologyView(anywidget.AnyWidget):
         """Colour the links by their use at a moment, or (None) over the step."""
         self._utilisation = utilisation
         with self.hold_sync():
-            self.caption = OVER_THE_STEP if time_s is None else f"link use at {format_seconds(time_s)}"
+            self.caption = OVER_THE_STEP if time_s is None else f"link utilisation at {format_seconds(time_s)}"
             self._draw()
 
     def _draw(self) -> None:

@@ -68,7 +68,7 @@ class TreeView(anywidget.AnyWidget):
         match message:
             case {"type": "select", "what": "node", "id": int(row), **more} if self._select:
                 others = more.get("others") or []
-                self._select(row, [other for other in others if isinstance(other, int)])
+                self._select(row, [row_number for row_number in others if isinstance(row_number, int)])
             case {"type": "edit", "paths": [*paths], "field": str(name), "value": value} if self._edit:
                 if paths and all(isinstance(path, str) for path in paths):
                     self._edit(paths, name, value)

@@ -17,21 +17,21 @@ def find_models(lines: list[str], numbers: list[int], warnings: list[str]) -> li
 
     One model, named for any of them, is taken for all.
     """
-    found: dict[int, Gpu] = {}
+    model_of_gpu: dict[int, Gpu] = {}
     for line in lines:
         match = _NAMED.search(line)
         model = _longest(match["name"]) if match else None
         if match and model is not None:
-            found.setdefault(int(match["number"]), model)
-    kinds = set(found.values())
+            model_of_gpu.setdefault(int(match["number"]), model)
+    kinds = set(model_of_gpu.values())
     if len(kinds) == 1:
-        missing = [n for n in numbers if n not in found]
+        missing = [n for n in numbers if n not in model_of_gpu]
         if missing and len(missing) < len(numbers):
             warnings.append(
                 f"the model of GPU {', '.join(map(str, missing))} is not named; that of the others is taken"
             )
         return [next(iter(kinds))] * len(numbers)
-    return [found.get(number) for number in numbers]
+    return [model_of_gpu.get(number) for number in numbers]
 
 
 def _longest(text: str) -> Gpu | None:

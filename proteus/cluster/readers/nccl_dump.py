@@ -100,57 +100,57 @@ class _Tree:
         self.open = [(-1, node)]
 
     def link(self, number: int, link: re.Match[str]) -> None:
-        column, kind, what, rate_GBps = len(link["indent"]), link["type"], link["what"], float(link["bw"])
+        column, kind, target, rate_GBps = len(link["indent"]), link["type"], link["what"], float(link["bw"])
         while self.open and self.open[-1][0] >= column:
             self.open.pop()
         if not self.open:
-            raise TopologyError(f"line {number}: {what} hangs from nothing; a CPU line belongs above it")
-        parent, family = self.open[-1][1], what.split("/")[0]
+            raise TopologyError(f"line {number}: {target} hangs from nothing; a CPU line belongs above it")
+        parent, family = self.open[-1][1], target.split("/")[0]
         if kind == "LOC" and family == "GPU" and parent.kind == "gpu":
             # Newer logs print the device and, in it, the GPU.
             parent.label = _rank(link["rest"])
-            self.nodes[what] = parent
-            parent.name = what
+            self.nodes[target] = parent
+            parent.name = target
         elif (kind == "NET" and family == "NET") or (kind == "PCI" and family in ("GPU", "DEV", "PCI", "NIC")):
             self.vertex(number, link, parent, family, column)
         else:
             gpu = parent if parent.kind == "gpu" else next(reversed(self.gpus()), None)
             if gpu is not None:
-                self.links.append((gpu, kind, rate_GBps, what))
+                self.links.append((gpu, kind, rate_GBps, target))
 
     def vertex(self, number: int, link: re.Match[str], parent: Node, family: str, column: int) -> None:
-        what, rate_GBps = link["what"], float(link["bw"])
-        if what in self.nodes and family != "PCI":
-            self.warnings.append(f"line {number}: {what} a second time; only the first is read")
+        vertex_name, rate_GBps = link["what"], float(link["bw"])
+        if vertex_name in self.nodes and family != "PCI":
+            self.warnings.append(f"line {number}: {vertex_name} a second time; only the first is read")
             return
         rate_Bps = rate_GBps * GB if 0 < rate_GBps < _LOCAL_GBPS else None
         if family in ("GPU", "DEV", "PCI") and rate_GBps < _ASLEEP_GBPS:
             self.warnings.append(
-                f"line {number}: the lanes of {what} show {rate_GBps:g} GB/s; a link that sleeps does, so the rate is "
-                "taken as not told"
+                f"line {number}: the lanes of {vertex_name} show {rate_GBps:g} GB/s; a link that sleeps does, so "
+                "the rate is taken as not told"
             )
             rate_Bps = None
         kind = {"GPU": "gpu", "DEV": "gpu", "NET": "nic"}.get(family, "pci")
-        node = parent.add(Node(kind=kind, name=what, line=number, rate_Bps=rate_Bps))
+        node = parent.add(Node(kind=kind, name=vertex_name, line=number, rate_Bps=rate_Bps))
         if family == "GPU":
             node.label = _rank(link["rest"])
-        self.nodes[what] = node
+        self.nodes[vertex_name] = node
         self.open.append((column, node))
 
     def gpus(self) -> list[Node]:
-        found = {id(node): node for node in self.nodes.values() if node.kind == "gpu"}
-        return list(found.values())
+        gpus = {id(node): node for node in self.nodes.values() if node.kind == "gpu"}
+        return list(gpus.values())
 
     def finish(self) -> None:
         """NVLink and xGMI from the rates that NCCL shows; network cards without a NET are NICs too."""
-        for node, kind, rate_GBps, what in self.links:
+        for node, kind, rate_GBps, target_name in self.links:
             if kind not in _PORT_GBPS:
                 continue
             ports = _ports(rate_GBps, kind)
-            if what.startswith("NVS"):
+            if target_name.startswith("NVS"):
                 node.switch_ports += ports
-            elif what in self.nodes:
-                target = self.nodes[what].name
+            elif target_name in self.nodes:
+                target = self.nodes[target_name].name
                 node.direct[target] = node.direct.get(target, 0) + ports
                 node.is_xgmi = kind == "XGMI"
         for name, node in self.nodes.items():
@@ -192,8 +192,8 @@ def _with_paths(survey: Survey, names: list[str], paths: dict[str, dict[str, str
     """The survey with NCCL's own distances, where its table has them."""
     pairs = []
     for a, b, word in survey.pairs:
-        told = paths.get(names[a], {}).get(names[b], word)
-        pairs.append((a, b, word if told in ("NVL", "LOC") else told))
+        path_word = paths.get(names[a], {}).get(names[b], word)
+        pairs.append((a, b, word if path_word in ("NVL", "LOC") else path_word))
     seen: list[SeenGpu] = []
     for gpu, name in zip(survey.gpus, names, strict=True):
         to_nic = paths.get(name, {})

@@ -197,18 +197,18 @@ class _Reader:
 
     def net(self, element: _Element, parent: Node, rate_Bps: float | None) -> None:
         name = element.get("name") or f"net{element.get('dev')}"
-        told = element.get("speed")
+        speed_text = element.get("speed")
         try:
-            speed_Mbps = float(told)
+            speed_Mbps = float(speed_text)
         except ValueError:
             speed_Mbps = 0.0
         if not 0 < speed_Mbps < float("inf"):
             self.warnings.append(
-                f"line {element.line}: NIC {name} has the speed {told!r}; a number in Mb/s belongs there"
+                f"line {element.line}: NIC {name} has the speed {speed_text!r}; a number in Mb/s belongs there"
             )
             port_Bps = None
         elif speed_Mbps > _MAX_NIC_MBPS:
-            self.warnings.append(f"line {element.line}: NIC {name} has {told} Mb/s; no NIC has, so kb/s is taken")
+            self.warnings.append(f"line {element.line}: NIC {name} has {speed_text} Mb/s; no NIC has, so kb/s is taken")
             port_Bps = speed_Mbps * 1e3 / 8
         else:
             port_Bps = speed_Mbps * 1e6 / 8
@@ -230,9 +230,9 @@ class _Reader:
         return rate_Bps
 
     def whole(self, element: _Element, key: str) -> int | None:
-        told = element.get(key)
-        if not told:
+        text = element.get(key)
+        if not text:
             return None
-        if not re.fullmatch(r"[+-]?\d{1,9}", told):
-            raise TopologyError(f"line {element.line}: {key}={told!r} of <{element.tag}> is no whole number")
-        return int(told)
+        if not re.fullmatch(r"[+-]?\d{1,9}", text):
+            raise TopologyError(f"line {element.line}: {key}={text!r} of <{element.tag}> is not a whole number")
+        return int(text)

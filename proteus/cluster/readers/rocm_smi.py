@@ -38,13 +38,13 @@ def read_rocm_smi(text: str, name: str) -> Survey:
             pairs.append((i, j, word))
             if word == "XGMI" and hops.get((a, b), "1") == "1":
                 direct.append((i, j, 0))
-    told: dict[int, int] = {}
+    numa_of_gpu: dict[int, int] = {}
     for match in filter(None, map(_NUMA.search, lines)):
         if match[2].lower() == "node":
-            told[int(match[1])] = int(match[3])
+            numa_of_gpu[int(match[1])] = int(match[3])
         else:  # the same number, for a GPU whose node is not printed
-            told.setdefault(int(match[1]), int(match[3]))
-    numa = [told.get(n, -1) for n in numbers]
+            numa_of_gpu.setdefault(int(match[1]), int(match[3]))
+    numa = [numa_of_gpu.get(n, -1) for n in numbers]
     nodes = sorted(set(numa) - {-1}) or [-1]
     parents = {node: f"cpu{k}" for k, node in enumerate(nodes)} | ({-1: "cpu0"} if -1 in numa else {})
     model = _model(lines)
@@ -65,7 +65,7 @@ def read_rocm_smi(text: str, name: str) -> Survey:
 
 def _tables(lines: list[str]) -> dict[str, tuple[list[int], Table]]:
     """Every table of the output by its title, with its GPU numbers."""
-    found: dict[str, tuple[list[int], Table]] = {}
+    tables: dict[str, tuple[list[int], Table]] = {}
     title = ""
     columns: list[int] = []
     short: dict[str, int] = {}
@@ -75,9 +75,9 @@ def _tables(lines: list[str]) -> dict[str, tuple[list[int], Table]]:
             title, columns = re.sub(r"[=\s]+", " ", line).strip().lower(), []
         elif title and words and all(re.fullmatch(r"GPU\d+", word) for word in words):
             columns = [int(word[3:]) for word in words]
-            if title in found:
+            if title in tables:
                 raise TopologyError(f"line {number}: a second table {title!r}; give the output of one machine")
-            found[title] = (columns, {})
+            tables[title] = (columns, {})
         elif columns and words and re.fullmatch(r"GPU\d+", words[0]):
             if title in short:
                 raise TopologyError(
@@ -86,37 +86,38 @@ def _tables(lines: list[str]) -> dict[str, tuple[list[int], Table]]:
                 )
             if len(words) - 1 < len(columns):
                 short[title] = number
-            _row(number, title, columns, words, found[title][1])
+            _row(number, title, columns, words, tables[title][1])
         elif columns and words and line.strip().startswith("=="):
             title, columns = "", []
-    for title, (columns, table) in found.items():
+    for title, (columns, table) in tables.items():
         if title == _TYPE_TITLE and not table:
             raise TopologyError(
                 f"line 1: the table {title!r} of {len(columns)} GPUs has no rows; give the whole output"
             )
-    return found
+    return tables
 
 
 def _row(number: int, title: str, columns: list[int], words: list[str], table: Table) -> None:
-    own, cells = int(words[0][3:]), words[1:]
-    if own not in columns:
-        raise TopologyError(f"line {number}: row GPU{own} has no column; the columns are {columns}")
+    gpu, cells = int(words[0][3:]), words[1:]
+    if gpu not in columns:
+        raise TopologyError(f"line {number}: row GPU{gpu} has no column; the columns are {columns}")
     # A row that ends early was cut; its cells still stand below the right columns when its own is a 0.
-    place = columns.index(own)
+    place = columns.index(gpu)
     if len(cells) > len(columns):
-        raise TopologyError(f"line {number}: row GPU{own} of {title!r} has {len(cells)} cells for {len(columns)} GPUs")
+        raise TopologyError(f"line {number}: row GPU{gpu} of {title!r} has {len(cells)} cells for {len(columns)} GPUs")
     if place < len(cells) and cells[place] not in ("0", "N/A", "SELF", "-", "X"):
         raise TopologyError(
-            f"line {number}: row GPU{own} of {title!r} has {cells[place]!r} where it meets itself; 0 belongs there, "
+            f"line {number}: row GPU{gpu} of {title!r} has {cells[place]!r} where it meets itself; 0 belongs there, "
             "a cell is missing or added"
         )
-    for other, cell in zip(columns, cells, strict=False):
-        if other != own:
+    for peer_gpu, cell in zip(columns, cells, strict=False):
+        if peer_gpu != gpu:
             if title == _TYPE_TITLE and cell.upper() not in _TYPES and cell != "N/A":
                 raise TopologyError(
-                    f"line {number}: link type {cell!r} between GPU{own} and GPU{other}; known are {', '.join(_TYPES)}"
+                    f"line {number}: link type {cell!r} between GPU{gpu} and GPU{peer_gpu}; "
+                    f"known are {', '.join(_TYPES)}"
                 )
-            table[own, other] = cell.upper()
+            table[gpu, peer_gpu] = cell.upper()
 
 
 def _agreed(types: Table, a: int, b: int, warnings: list[str]) -> str | None:
@@ -131,5 +132,5 @@ def _agreed(types: Table, a: int, b: int, warnings: list[str]) -> str | None:
 
 
 def _model(lines: list[str]) -> Gpu | None:
-    found = {gpus.find(match[1].strip()) for line in lines if (match := _MODEL.search(line))} - {None}
-    return found.pop() if len(found) == 1 else None
+    models = {gpus.find(match[1].strip()) for line in lines if (match := _MODEL.search(line))} - {None}
+    return models.pop() if len(models) == 1 else None

@@ -15,7 +15,7 @@ from proteus.errors import TopologyError
 
 _KEYWORDS = r"X|NV\d{1,2}|SYS|SOC|NODE|PHB|PXB|PSB|PIX|N/A"
 #: more stand in no header of a host; the search for wrapped words takes the square of it
-_MOST_WORDS = 1000
+_MAX_WORDS = 1000
 _CELL = re.compile(_KEYWORDS)
 #: cells with a lost separator; NV18 beside another cell still splits in one way
 _FUSED = re.compile(rf"(?:{_KEYWORDS}){{2,}}")
@@ -75,10 +75,10 @@ def find_matrix(lines: list[str], warnings: list[str]) -> Matrix:
     if not headers:
         return _without_header(lines, warnings)
     for start in headers:
-        told: list[str] = []
-        matrix = _matrix_at(lines, start, told)
+        new_warnings: list[str] = []
+        matrix = _matrix_at(lines, start, new_warnings)
         if matrix.rows:
-            warnings += told
+            warnings += new_warnings
             return matrix
     raise TopologyError(f"line {headers[0] + 1}: a header of GPUs without any row; give the whole output")
 
@@ -103,7 +103,7 @@ def _matrix_at(lines: list[str], start: int, warnings: list[str]) -> Matrix:
 def _header(text: str, line: int, warnings: list[str]) -> Matrix | None:
     spaced = _HEADING.sub(lambda heading: f" {heading[0]} ", text)
     words = _HEADER_WORD.findall(spaced)
-    if len(words) > _MOST_WORDS:
+    if len(words) > _MAX_WORDS:
         return None
     start = next((i for i, word in enumerate(words) if _names(word) and _GPU.match(word)), None)
     if start is None:
@@ -168,7 +168,7 @@ def _rows(lines: list[str], first: int, matrix: Matrix, warnings: list[str]) -> 
                 rows[-1].tail += more[1]
                 rows[-1].fields = []
             continue
-        if any(row.label == other.label for other in rows):
+        if any(row.label == previous.label for previous in rows):
             warnings.append(f"line {i + 1}: a second row {row.label}; only the first is read")
             break
         row.is_last = i == last_text

@@ -72,18 +72,18 @@ def _add_missing_columns(matrix: Matrix, warnings: list[str]) -> None:
 
 def _plain(row: Row, columns: list[str]) -> list[str | None] | None:
     """The cells of a row that needs no repair; an empty tab field is an unknown cell."""
-    own = columns.index(row.label)
-    if len(row.cells) == len(columns) and row.cells[own] == "X" and row.cells.count("X") == 1:
+    own_column = columns.index(row.label)
+    if len(row.cells) == len(columns) and row.cells[own_column] == "X" and row.cells.count("X") == 1:
         return [None if cell == "N/A" else cell for cell in row.cells]
     fields = row.fields[: len(columns)]
     filled = [part for part in fields if part]
-    if len(fields) == len(columns) and filled == row.cells and fields[own] == "X":
+    if len(fields) == len(columns) and filled == row.cells and fields[own_column] == "X":
         return [part or None for part in fields]
     return None
 
 
 def _repaired(row: Row, columns: list[str], known: Cells, warnings: list[str]) -> list[str | None]:
-    own, count, wanted = columns.index(row.label), len(row.cells), len(columns)
+    own_column, count, wanted = columns.index(row.label), len(row.cells), len(columns)
     mirror = [known.get((column, row.label)) for column in columns]
     if count > wanted:
         raise TopologyError(
@@ -91,7 +91,7 @@ def _repaired(row: Row, columns: list[str], known: Cells, warnings: list[str]) -
             f"header ({columns[0]} ... {columns[-1]}), or a cell was added"
         )
     if row.is_last and (not row.tail or _is_cut_word(row.tail)):
-        cut = _cut_row(row, own, mirror, wanted)
+        cut = _cut_row(row, own_column, mirror, wanted)
         if cut is not None:
             warnings.append(
                 f"line {row.line}: row {row.label} ends after {count} of {wanted} cells; the rest is taken from the "
@@ -100,7 +100,7 @@ def _repaired(row: Row, columns: list[str], known: Cells, warnings: list[str]) -
             return cut
     answers: list[list[str | None]] = []
     for places in islice(combinations(range(wanted), count), _MAX_PLACEMENTS):
-        filled = _placed(row.cells, places, own, mirror)
+        filled = _placed(row.cells, places, own_column, mirror)
         if filled is not None and filled not in answers:
             answers.append(filled)
             if len(answers) > 1:
@@ -124,28 +124,30 @@ def _is_cut_word(tail: list[str]) -> bool:
     )
 
 
-def _cut_row(row: Row, own: int, mirror: list[str | None], wanted: int) -> list[str | None] | None:
+def _cut_row(row: Row, own_column: int, mirror: list[str | None], wanted: int) -> list[str | None] | None:
     """A row whose end is missing: its cells are the first ones; the last may be cut inside."""
     cells: list[str | None] = list(row.cells)
-    if len(cells) > own and cells[own] != "X":
+    if len(cells) > own_column and cells[own_column] != "X":
         return None
-    told = mirror[len(cells) - 1]
+    mirror_cell = mirror[len(cells) - 1]
     last = row.cells[-1]
-    if told is not None and told != last and told.startswith(last):
-        cells[-1] = told
+    if mirror_cell is not None and mirror_cell != last and mirror_cell.startswith(last):
+        cells[-1] = mirror_cell
     if any(m is not None and c != m for c, m in zip(cells, mirror, strict=False) if c != "X"):
         return None
     filled = [*cells, *mirror[len(cells) :]]
-    filled[own] = "X"
+    filled[own_column] = "X"
     return filled[:wanted]
 
 
-def _placed(cells: list[str], places: tuple[int, ...], own: int, mirror: list[str | None]) -> list[str | None] | None:
+def _placed(
+    cells: list[str], places: tuple[int, ...], own_column: int, mirror: list[str | None]
+) -> list[str | None] | None:
     """`cells` at `places`, the rest from `mirror`; None when that contradicts it."""
     filled = list(mirror)
-    filled[own] = "X"
+    filled[own_column] = "X"
     for place, cell in zip(places, cells, strict=True):
-        if (cell == "X") != (place == own) or (mirror[place] is not None and mirror[place] != cell):
+        if (cell == "X") != (place == own_column) or (mirror[place] is not None and mirror[place] != cell):
             return None
         filled[place] = cell
     return filled

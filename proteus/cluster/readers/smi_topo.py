@@ -99,14 +99,14 @@ def _nearest(gpu: str, nics: list[str], cells: Cells) -> tuple[str, ...] | None:
 
 
 def _affinities(matrix: Matrix, warnings: list[str]) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """NUMA and CPU lists by GPU."""
+    """NUMA and CPU lists per GPU."""
     numa: dict[str, str | None] = dict.fromkeys(matrix.gpus)
     cpus: dict[str, str | None] = dict.fromkeys(matrix.gpus)
     for row in matrix.rows:
         if row.label in numa:
-            told = _tail(row, matrix, warnings)
-            cpus[row.label] = _told(told.get("CPU AFFINITY", ""))
-            value = _told(told.get("NUMA AFFINITY", ""))
+            fields = _tail(row, matrix, warnings)
+            cpus[row.label] = _told(fields.get("CPU AFFINITY", ""))
+            value = _told(fields.get("NUMA AFFINITY", ""))
             numa[row.label] = value if value and _NUMA.fullmatch(value) else None
     return numa, cpus
 

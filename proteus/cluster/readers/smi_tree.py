@@ -39,9 +39,9 @@ def place(gpus: list[str], nics: list[str], cells: dict[tuple[str, str], str], h
         levels.append(_groups(devices, near))
     by_switch, by_switches, by_cpu = levels
     # NICs that are far from every GPU share one CPU of their own.
-    own = [group for group in by_cpu if group.intersection(gpus)]
+    groups_with_gpus = [group for group in by_cpu if group.intersection(gpus)]
     lone = set().union(*(group for group in by_cpu if not group.intersection(gpus)))
-    cpu_groups = [*own, lone] if lone else own
+    cpu_groups = [*groups_with_gpus, lone] if lone else groups_with_gpus
     parents: dict[str, str] = {}
     switches: list[Branch] = []
     for number, group in enumerate(cpu_groups):

@@ -161,8 +161,8 @@ def _collapsed(
             if above in names:
                 break
             rates.append(above.rate_Bps)
-        told = [rate for rate in rates if rate is not None]
-        return names[above], min(told, default=None)
+        known_rates = [rate for rate in rates if rate is not None]
+        return names[above], min(known_rates, default=None)
 
     for cpu in cpus:
         for node in cpu.walk():
@@ -176,32 +176,32 @@ def _collapsed(
 
 def _direct(gpus: list[Node], by_target: dict[str, int], warnings: list[str]) -> dict[tuple[int, int], int]:
     """Ports by pair of GPUs; both ends must tell the same."""
-    told: dict[tuple[int, int], int] = {}
+    ports_of_pair: dict[tuple[int, int], int] = {}
     for i, gpu in enumerate(gpus):
         for target, ports in gpu.direct.items():
-            other = by_target.get(target)
-            if other == i:
+            peer = by_target.get(target)
+            if peer == i:
                 warnings.append(
                     f"line {gpu.line}: the {ports} NVLinks of GPU {gpu.label} point at itself; no link is made of them"
                 )
-            elif other is None:
+            elif peer is None:
                 warnings.append(
                     f"line {gpu.line}: a link of GPU {gpu.label} leads to {target}, which is not in the file; "
                     "it is left out"
                 )
             else:
-                told[i, other] = told.get((i, other), 0) + ports
+                ports_of_pair[i, peer] = ports_of_pair.get((i, peer), 0) + ports
     pairs: dict[tuple[int, int], int] = {}
-    for (i, other), ports in told.items():
-        back = told.get((other, i))
+    for (i, peer), ports in ports_of_pair.items():
+        back = ports_of_pair.get((peer, i))
         if back is None:
             warnings.append(
-                f"only GPU {gpus[i].label} tells of its link with GPU {gpus[other].label}; it is taken as true"
+                f"only GPU {gpus[i].label} tells of its link with GPU {gpus[peer].label}; it is taken as true"
             )
-        elif back != ports and i < other:
+        elif back != ports and i < peer:
             warnings.append(
-                f"GPU {gpus[i].label} tells of {ports} links with GPU {gpus[other].label}, which tells of {back}; "
+                f"GPU {gpus[i].label} tells of {ports} links with GPU {gpus[peer].label}, which tells of {back}; "
                 "the smaller counts"
             )
-        pairs[min(i, other), max(i, other)] = min(ports, back if back is not None else ports)
+        pairs[min(i, peer), max(i, peer)] = min(ports, back if back is not None else ports)
     return pairs

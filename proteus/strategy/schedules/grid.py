@@ -59,11 +59,11 @@ def parse_grid(text: str) -> PipelinePlan:
     if not rows:
         raise StrategyError("schedule grid: no actions; write one row per pipeline rank, such as 0F0 0B0")
     micro_batches = {action.micro_batch for row in rows for action in row}
-    for what, numbers in (("chunk", set(rank_of)), ("micro-batch", micro_batches)):
+    for unit, numbers in (("chunk", set(rank_of)), ("micro-batch", micro_batches)):
         missing = next(i for i in range(len(numbers) + 1) if i not in numbers)
         if missing < len(numbers):
             raise StrategyError(
-                f"schedule grid: {what} {missing} has no action, but {what} {max(numbers)} has; count from 0 without "
+                f"schedule grid: {unit} {missing} has no action, but {unit} {max(numbers)} has; count from 0 without "
                 "gaps"
             )
     columns = [

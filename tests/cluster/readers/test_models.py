@@ -7,8 +7,8 @@ from proteus.cluster.readers.models import find_models
 
 def test_one_name_is_taken_for_all_with_a_warning() -> None:
     warnings: list[str] = []
-    found = find_models(["GPU 0: NVIDIA H100 80GB HBM3 (UUID: x)"], [0, 1], warnings)
-    assert [gpu and gpu.name for gpu in found] == ["h100-sxm", "h100-sxm"]
+    gpus = find_models(["GPU 0: NVIDIA H100 80GB HBM3 (UUID: x)"], [0, 1], warnings)
+    assert [gpu and gpu.name for gpu in gpus] == ["h100-sxm", "h100-sxm"]
     assert warnings == ["the model of GPU 1 is not named; that of the others is taken"]
 
 

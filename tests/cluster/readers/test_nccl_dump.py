@@ -18,11 +18,11 @@ def text(root: Path) -> str:
 
 def test_the_first_rank_of_interleaved_ones(root: Path) -> None:
     cluster = Cluster.load_file(root / "tests/data/topology/nccl_dump.log", gpu="v100", nodes=2)
-    told = cluster.report()
-    assert told["n_gpus"] == 3 and told["pairs"] == {"0-1": "NV2", "0-2": "NV1", "1-2": "NVB"}
-    assert told["nics"] == ["NET/0"] and told["nearest_nic"] == {str(i): ["NET/0"] for i in range(3)}
-    assert told["numa"] == {"0": 0, "1": 0, "2": 1}
-    assert told["warnings"][0].startswith("line 16: the lanes of GPU/A000 show 0.2 GB/s")
+    facts = cluster.report()
+    assert facts["n_gpus"] == 3 and facts["pairs"] == {"0-1": "NV2", "0-2": "NV1", "1-2": "NVB"}
+    assert facts["nics"] == ["NET/0"] and facts["nearest_nic"] == {str(i): ["NET/0"] for i in range(3)}
+    assert facts["numa"] == {"0": 0, "1": 0, "2": 1}
+    assert facts["warnings"][0].startswith("line 16: the lanes of GPU/A000 show 0.2 GB/s")
     assert [cluster.link_name(i) for i in cluster.routes([1], [2])[0] if i >= 0] == [
         "host0/gpu1->gpu0",
         "host0/gpu0->gpu2",

@@ -22,22 +22,22 @@ def names(cluster: Cluster, src: int, dst: int) -> list[str]:
 
 def test_nvswitch(files: Path) -> None:
     cluster = Cluster.from_nccl_xml(files / "system_nvswitch.xml", nodes=2)
-    told = cluster.report()
-    assert told["gpu"] == "h100-sxm" and told["pairs"] == {"0-1": "NV18"} and told["warnings"] == []
-    assert told["nics"] == ["mlx5_0", "eth0"]
+    facts = cluster.report()
+    assert facts["gpu"] == "h100-sxm" and facts["pairs"] == {"0-1": "NV18"} and facts["warnings"] == []
+    assert facts["nics"] == ["mlx5_0", "eth0"]
     # Numbered by dev, not by place in the file.
-    assert told["nearest_nic"] == {"0": ["eth0"], "1": ["mlx5_0"]} and told["numa"] == {"0": 1, "1": 0}
+    assert facts["nearest_nic"] == {"0": ["eth0"], "1": ["mlx5_0"]} and facts["numa"] == {"0": 1, "1": 0}
     assert cluster.host.has_nvswitch and cluster.link_capacity_Bps[0] == 450e9
     assert names(cluster, 1, 3) == ["host0/gpu1->pcie0", "host0/mlx5_0->net", "host1/net->mlx5_0", "host1/pcie0->gpu1"]
 
 
 def test_xgmi(files: Path) -> None:
     cluster = Cluster.from_nccl_xml(files / "system_xgmi.xml")
-    told = cluster.report()
-    assert told["gpu"] == "mi250-gcd" and told["numa"] == {}
-    assert told["pairs"] == {"0-1": "xgmix4", "0-2": "PHB", "1-2": "xgmix1"}
-    assert told["nearest_nic"] == {str(i): ["hsn0"] for i in range(3)}
-    assert told["warnings"] == ["line 23: NIC hsn0 has 200000000 Mb/s; no NIC has, so kb/s is taken"]
+    facts = cluster.report()
+    assert facts["gpu"] == "mi250-gcd" and facts["numa"] == {}
+    assert facts["pairs"] == {"0-1": "xgmix4", "0-2": "PHB", "1-2": "xgmix1"}
+    assert facts["nearest_nic"] == {str(i): ["hsn0"] for i in range(3)}
+    assert facts["warnings"] == ["line 23: NIC hsn0 has 200000000 Mb/s; no NIC has, so kb/s is taken"]
     capacity = dict(zip(map(cluster.link_name, range(cluster.num_links)), cluster.link_capacity_Bps, strict=True))
     assert capacity["host0/gpu0->gpu1"] == 200e9 and capacity["host0/hsn0->net"] == 25e9
     assert capacity["host0/gpu0->pcie0"] == pytest.approx(15.75e9, rel=1e-3)  # 8 lanes of PCIe 4
@@ -45,11 +45,11 @@ def test_xgmi(files: Path) -> None:
 
 def test_bare_devices_are_counted_by_class(files: Path) -> None:
     cluster = Cluster.from_nccl_xml(files / "system_bare.xml")
-    told = cluster.report()
-    assert told["n_gpus"] == 3 and told["nics"] == ["0101:00:00.0"]
-    assert told["pairs"] == {"0-1": "PIX", "0-2": "SYS", "1-2": "SYS"}
-    assert told["nearest_nic"] == {"0": ["0101:00:00.0"], "1": ["0101:00:00.0"], "2": []}
-    assert told["warnings"] == [
+    facts = cluster.report()
+    assert facts["n_gpus"] == 3 and facts["nics"] == ["0101:00:00.0"]
+    assert facts["pairs"] == {"0-1": "PIX", "0-2": "SYS", "1-2": "SYS"}
+    assert facts["nearest_nic"] == {"0": ["0101:00:00.0"], "1": ["0101:00:00.0"], "2": []}
+    assert facts["warnings"] == [
         "the file shows neither NVLink nor which GPU it is; pass gpu=... to have its usual links"
     ]
     known = Cluster.from_nccl_xml(files / "system_bare.xml", gpu="a100-40gb", nodes=2)
@@ -122,7 +122,7 @@ def test_a_nic_without_a_speed(speed: str) -> None:
         (system(gpu(0, "a"))[:-20], r"line \d+: not well-formed XML inside <pci> of line 3: unclosed token"),
         ("<topology/>", "line 1: the root is <topology>; a topology begins with <system>"),
         ('<system version="1"/>', "line 1: no GPU in the file"),
-        (system(gpu(0, "a").replace('dev="0"', 'dev="zero"')), "line 4: dev='zero' of <gpu> is no whole number"),
+        (system(gpu(0, "a").replace('dev="0"', 'dev="zero"')), "line 4: dev='zero' of <gpu> is not a whole number"),
         ("<system>" + "<pci>" * 100, "elements nest deeper than 64"),
         ("<system>&lol;</system>", "line 1: not well-formed XML"),
     ],

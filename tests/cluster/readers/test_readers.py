@@ -45,9 +45,9 @@ def test_what_is_no_topology(text: str) -> None:
 
 def test_another_gpu_in_a_file_with_a_missing_nic() -> None:
     cluster = Cluster.load_file(ROOT / "tests/data/topology/smi_4gpu_nvswitch.txt", gpu="h100", nodes=3)
-    other = cluster.without_nic(1, "NIC0").with_gpu("b200")
-    assert other.gpu(11).name == "b200" and other.link_capacity_Bps[0] == 900e9
-    assert [other.host_at(h).nics for h in range(3)] == [("NIC0", "NIC1"), ("NIC1",), ("NIC0", "NIC1")]
+    changed = cluster.without_nic(1, "NIC0").with_gpu("b200")
+    assert changed.gpu(11).name == "b200" and changed.link_capacity_Bps[0] == 900e9
+    assert [changed.host_at(h).nics for h in range(3)] == [("NIC0", "NIC1"), ("NIC1",), ("NIC0", "NIC1")]
 
 
 def as_told(numa: dict[str, object]) -> dict[str, str]:
@@ -56,17 +56,17 @@ def as_told(numa: dict[str, object]) -> dict[str, str]:
 
 def expected_numa(row: dict[str, str]) -> dict[str, str]:
     """The NUMA column of the index: ``GPU0-3:0;GPU4-7:1`` or ``dev0:0;dev1:1`` or ``0:0;1:0``."""
-    told = {}
+    node_of_gpu = {}
     for part in filter(None, row["numa"].split(";")):
         gpus, node = part.split(":")
         first, _, last = gpus.removeprefix("GPU").removeprefix("dev").partition("-")
-        told |= {str(gpu): node for gpu in range(int(first), int(last or first) + 1)}
-    return told
+        node_of_gpu |= {str(gpu): node for gpu in range(int(first), int(last or first) + 1)}
+    return node_of_gpu
 
 
 def expected_nearest(row: dict[str, str]) -> list[tuple[str, list[str]]]:
     """``GPU0->NIC0/NIC1:PIX | ...`` as (GPU, NICs); GPUs named by bus are taken in order."""
-    told = []
+    nearest = []
     for place, part in enumerate(filter(None, row["nearest_nic"].split(" | "))):
         gpu, target = part.split("->")
         number = gpu.removeprefix("GPU").removeprefix("dev")
@@ -75,8 +75,8 @@ def expected_nearest(row: dict[str, str]) -> list[tuple[str, list[str]]]:
         else:
             body = target.split(":same")[0] if ":same" in target else target.rsplit(":", 1)[0]
             nics = [] if target == "none near" else body.split("/")
-        told.append((number if number.isdigit() else str(place), nics))
-    return told
+        nearest.append((number if number.isdigit() else str(place), nics))
+    return nearest
 
 
 @pytest.mark.parametrize("row", index(), ids=lambda row: row["file"])
@@ -86,29 +86,29 @@ def test_collected_files_have_the_answers_of_the_index(row: dict[str, str]) -> N
         with pytest.raises(TopologyError, match=r"line \d+: a channel graph"):
             Cluster.load_file(path)
         return
-    told = Cluster.load_file(path).report()
-    assert told["n_gpus"] == int(row["n_gpus"])
+    facts = Cluster.load_file(path).report()
+    assert facts["n_gpus"] == int(row["n_gpus"])
     if row["all_pairs"]:
-        assert told["pairs"] == json.loads(row["all_pairs"])
+        assert facts["pairs"] == json.loads(row["all_pairs"])
     for pair in row["gpu_pairs"].removesuffix(" ...").split(";"):
         ends, _, word = pair.partition(":")
         if ends.startswith("all pairs"):
-            assert set(told["pairs"].values()) == {word.strip()}
+            assert set(facts["pairs"].values()) == {word.strip()}
         elif word:
             a, b = sorted(map(int, ends.split("-")))
             # A link of a GPU with itself, which some files have, is no pair.
-            assert told["pairs"].get(f"{a}-{b}") == (word if a != b else None)
-    assert len(told["nics"]) == int(row["n_nics"] or 0)
+            assert facts["pairs"].get(f"{a}-{b}") == (word if a != b else None)
+    assert len(facts["nics"]) == int(row["n_nics"] or 0)
     if row["nic_names"]:
-        assert told["nics"] == row["nic_names"].split()
+        assert facts["nics"] == row["nic_names"].split()
     for gpu, nics in expected_nearest(row):
-        assert told["nearest_nic"][gpu] == nics
+        assert facts["nearest_nic"][gpu] == nics
     if "," not in row["numa"]:
-        numa = as_told(told["numa"])
+        numa = as_told(facts["numa"])
         assert numa == expected_numa(row)
     derived = row["damage"].startswith("DERIVED") or "blanks collapsed" in row["notes"]
     if row["complete"] == "no" and not derived:
-        assert told["warnings"], "a damaged file is repaired with a warning"
+        assert facts["warnings"], "a damaged file is repaired with a warning"
 
 
 def test_the_index_is_read(shared: Path) -> None:

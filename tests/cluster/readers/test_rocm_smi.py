@@ -18,9 +18,9 @@ def text(root: Path) -> str:
 
 def test_a_whole_file(root: Path) -> None:
     cluster = Cluster.from_rocm_smi(root / "tests/data/topology/rocm_3gpu.txt", gpu="mi250")
-    told = cluster.report()
-    assert told["pairs"] == {"0-1": "XGMI", "0-2": "PCIE", "1-2": "XGMI"}
-    assert told["nics"] == [] and told["nearest_nic"] == {} and told["numa"] == {"0": 0, "1": 0, "2": 1}
+    facts = cluster.report()
+    assert facts["pairs"] == {"0-1": "XGMI", "0-2": "PCIE", "1-2": "XGMI"}
+    assert facts["nics"] == [] and facts["nearest_nic"] == {} and facts["numa"] == {"0": 0, "1": 0, "2": 1}
     # xGMI in two hops is not a link of its own.
     direct = [link for link in cluster.host.links if link.kind == LinkKind.XGMI]
     assert {(link.src, link.dst) for link in direct} == {(0, 1), (1, 0)}

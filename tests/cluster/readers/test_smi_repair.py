@@ -122,8 +122,8 @@ def test_gpus_named_before_the_matrix_are_no_header() -> None:
 
 
 def test_a_second_matrix_is_not_mixed_in() -> None:
-    other = Sample(num_gpus=4, num_nics=4, nvlink="NV4").lines()
-    wrong, warnings = wrong_answers("\n".join([*SAMPLE.lines(), "", "second host:", *other]), SAMPLE)
+    second = Sample(num_gpus=4, num_nics=4, nvlink="NV4").lines()
+    wrong, warnings = wrong_answers("\n".join([*SAMPLE.lines(), "", "second host:", *second]), SAMPLE)
     assert not wrong and warnings[-1].endswith("a second matrix begins here; only the first is read")
 
 

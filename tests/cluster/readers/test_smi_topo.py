@@ -18,19 +18,19 @@ def files(root: Path) -> Path:
 
 
 def test_a_whole_file(files: Path) -> None:
-    told = Cluster.from_smi_topo(files / "smi_4gpu_nvswitch.txt").report()
-    assert told["n_gpus"] == 4 and told["gpu"] is None
-    assert set(told["pairs"].values()) == {"NV18"}
-    assert told["nics"] == ["NIC0", "NIC1"] and told["nic_devices"] == {"NIC0": "mlx5_2", "NIC1": "mlx5_5"}
-    assert told["nearest_nic"] == {"0": ["NIC0"], "1": ["NIC0"], "2": ["NIC1"], "3": ["NIC1"]}
-    assert told["numa"] == {"0": 0, "1": 0, "2": 1, "3": 1}
-    assert told["warnings"] == []
+    facts = Cluster.from_smi_topo(files / "smi_4gpu_nvswitch.txt").report()
+    assert facts["n_gpus"] == 4 and facts["gpu"] is None
+    assert set(facts["pairs"].values()) == {"NV18"}
+    assert facts["nics"] == ["NIC0", "NIC1"] and facts["nic_devices"] == {"NIC0": "mlx5_2", "NIC1": "mlx5_5"}
+    assert facts["nearest_nic"] == {"0": ["NIC0"], "1": ["NIC0"], "2": ["NIC1"], "3": ["NIC1"]}
+    assert facts["numa"] == {"0": 0, "1": 0, "2": 1, "3": 1}
+    assert facts["warnings"] == []
 
 
 def test_old_names_and_a_header_without_indent(files: Path) -> None:
-    told = Cluster.from_smi_topo(files / "smi_2gpu_old.txt").report()
-    assert told["pairs"] == {"0-1": "SOC"} and told["nearest_nic"] == {"0": ["mlx4_0"], "1": ["mlx4_0"]}
-    assert told["numa"] == {} and told["warnings"] == []
+    facts = Cluster.from_smi_topo(files / "smi_2gpu_old.txt").report()
+    assert facts["pairs"] == {"0-1": "SOC"} and facts["nearest_nic"] == {"0": ["mlx4_0"], "1": ["mlx4_0"]}
+    assert facts["numa"] == {} and facts["warnings"] == []
 
 
 def test_the_host_has_the_distances_that_the_file_tells(files: Path) -> None:

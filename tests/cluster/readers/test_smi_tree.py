@@ -25,19 +25,19 @@ def test_switches_below_switches() -> None:
 
 
 def test_a_pair_that_shows_nvlink_is_placed_by_its_nic_or_its_home() -> None:
-    told = cells({("GPU0", "GPU1"): "NV4", ("GPU0", "NIC0"): "PIX", ("GPU1", "NIC0"): "PIX"})
-    assert set(place(["GPU0", "GPU1"], ["NIC0"], told, [None, None]).parents.values()) == {"pcie0"}
+    matrix = cells({("GPU0", "GPU1"): "NV4", ("GPU0", "NIC0"): "PIX", ("GPU1", "NIC0"): "PIX"})
+    assert set(place(["GPU0", "GPU1"], ["NIC0"], matrix, [None, None]).parents.values()) == {"pcie0"}
     apart = cells({("GPU0", "GPU1"): "NV4"})
     assert place(["GPU0", "GPU1"], [], apart, ["0", "0"]).parents == {"GPU0": "cpu0", "GPU1": "cpu0"}
     assert place(["GPU0", "GPU1"], [], apart, ["0", "1"]).parents == {"GPU0": "cpu0", "GPU1": "cpu1"}
 
 
 def test_sys_in_one_numa_node_is_still_far() -> None:
-    told = cells({("GPU0", "GPU1"): "SYS"})
-    assert place(["GPU0", "GPU1"], [], told, ["0", "0"]).cpus == ("cpu0", "cpu1")
+    matrix = cells({("GPU0", "GPU1"): "SYS"})
+    assert place(["GPU0", "GPU1"], [], matrix, ["0", "0"]).cpus == ("cpu0", "cpu1")
 
 
 def test_far_nics_share_a_cpu_of_their_own() -> None:
-    told = cells({("GPU0", "NIC0"): "SYS", ("GPU0", "NIC1"): "SYS", ("NIC0", "NIC1"): "SYS"})
-    tree = place(["GPU0"], ["NIC0", "NIC1"], told, ["0"])
+    matrix = cells({("GPU0", "NIC0"): "SYS", ("GPU0", "NIC1"): "SYS", ("NIC0", "NIC1"): "SYS"})
+    tree = place(["GPU0"], ["NIC0", "NIC1"], matrix, ["0"])
     assert tree.parents == {"GPU0": "cpu0", "NIC0": "cpu1", "NIC1": "cpu1"}

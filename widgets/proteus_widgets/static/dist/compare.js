@@ -58,7 +58,7 @@ function render({ model, el }) {
   const load = () => {
     const comparison = model.get("comparison");
     if (!comparison.rows) {
-      el.replaceChildren(h("p", { class: "pt-faint" }, "Pin a result, change the strategy, and both are compared here."));
+      el.replaceChildren(h("p", { class: "pt-faint" }, "Pin a result and change the strategy to compare both here."));
       return;
     }
     const { title, rows, changes } = comparison;
@@ -68,7 +68,7 @@ function render({ model, el }) {
       "div",
       { class: "pt-why-body" },
       table(title, ["", "pinned", "now", "change"], rows.map(line)),
-      h("div", { class: "pt-why-side" }, h("h4", {}, "What was changed"), changes.length ? list : h("p", { class: "pt-faint" }, "Nothing yet."))
+      h("div", { class: "pt-why-side" }, h("h4", {}, "What changed"), changes.length ? list : h("p", { class: "pt-faint" }, "Nothing yet."))
     ));
   };
   const unwatch = watch(model, { comparison: load });

@@ -946,7 +946,7 @@ var TimelineView = class {
     if (!folds) this.unfolded.add(device);
     this.arrange(this.frame);
     this.moved();
-    this.live.textContent = folds ? `GPU ${device} stands for ${ranks.length} ranks again` : `GPU ${device} and the ${ranks.length - 1} ranks with the same times: ${ranges(ranks)}`;
+    this.live.textContent = folds ? `GPU ${device} represents ${ranks.length} ranks again` : `GPU ${device} and the ${ranks.length - 1} ranks with the same times: ${ranges(ranks)}`;
   }
   unfoldSelected() {
     if (this.frame) this.unfold(this.frame.lanes[this.span?.lane ?? 0].device);
@@ -1147,7 +1147,7 @@ var TimelineView = class {
     if (span < 0) return null;
     const shared = row.copy ? `same times as GPU ${row.device}` : "";
     const micro = frame.microOf(span) >= 0 ? ` · micro-batch ${frame.microOf(span)}` : "";
-    const copies = row.multiplicity > 1 && !row.unfolded ? ` · stands for ${row.multiplicity} ranks` : "";
+    const copies = row.multiplicity > 1 && !row.unfolded ? ` · represents ${row.multiplicity} ranks` : "";
     return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`, shared];
   }
   /**
@@ -1181,7 +1181,7 @@ var TimelineView = class {
     const { cursor, span, viewport } = this;
     const time = span ? span.start_s + span.duration_s / 2 : (viewport.from + viewport.to) / 2;
     cursor.held = cursor.held === time ? null : time;
-    this.live.textContent = cursor.held === null ? "link use over the step" : `link use at ${seconds(time)}`;
+    this.live.textContent = cursor.held === null ? "link utilisation over the step" : `link utilisation at ${seconds(time)}`;
     this.ask();
     this.tell();
   }
@@ -1574,8 +1574,8 @@ function createInspector(edit, back) {
       if (!row) return;
       const name = (one) => one.path || one.label;
       title.textContent = rows.length > 1 ? `${rows.length} nodes: ${rows.map(name).join(", ")}` : name(row);
-      facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "as its parent says";
-      if (rows.length > 1) facts.textContent = editors.length ? "an edit is made to all of them" : "they have no field in common";
+      facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "inherited from the parent";
+      if (rows.length > 1) facts.textContent = editors.length ? "an edit applies to all of them" : "they have no field in common";
       fields.replaceChildren(...editors.map((editor) => h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), choice(editor))));
       if (focused) [...fields.querySelectorAll("select")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
     }
@@ -1958,10 +1958,10 @@ function render4({ model, el }) {
         return h("li", {}, button, h("span", { class: "pt-why-change" }, change.label), h("span", { class: "pt-number pt-good" }, change.gain));
       });
       side.append(h("h4", {}, "What would help most"), h("ul", { class: "pt-changes" }, ...items));
-    } else side.append(h("h4", {}, "What would help most"), h("p", { class: "pt-faint" }, why.searching ? "Trying neighbouring strategies…" : "No neighbouring strategy is faster."));
+    } else side.append(h("h4", {}, "What would help most"), h("p", { class: "pt-faint" }, why.searching ? "Trying similar strategies…" : "No similar strategy is faster."));
     if (why.levers.length) side.append(table("If the machine were better", ["", "step time"], why.levers.map((lever) => h("tr", {}, h("th", { scope: "row" }, lever.label), h("td", { class: "pt-number" }, lever.gain)))));
     if (why.exposed.length) side.append(table("Exposed communication by node", ["", "time"], why.exposed.map((entry) => h("tr", {}, h("th", { scope: "row" }, entry.node < 0 ? entry.label : node(entry)), h("td", { class: "pt-number" }, seconds(entry.seconds))))));
-    side.append(h("p", { class: "pt-faint" }, `A measured step would take ${why.band}.`));
+    side.append(h("p", { class: "pt-faint" }, `Step time: ${why.band}`));
     el.replaceChildren(h("div", { class: "pt-why-body" }, ...parts, side));
     probe("why", { steps: why.ladder.length, changes: why.changes.length });
   };

@@ -89,8 +89,8 @@ function createInspector(edit, back) {
       if (!row) return;
       const name = (one) => one.path || one.label;
       title.textContent = rows.length > 1 ? `${rows.length} nodes: ${rows.map(name).join(", ")}` : name(row);
-      facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "as its parent says";
-      if (rows.length > 1) facts.textContent = editors.length ? "an edit is made to all of them" : "they have no field in common";
+      facts.textContent = [row.partition && `partition ${row.partition}`, row.memory && `memory ${row.memory}`].filter(Boolean).join(" · ") || "inherited from the parent";
+      if (rows.length > 1) facts.textContent = editors.length ? "an edit applies to all of them" : "they have no field in common";
       fields.replaceChildren(...editors.map((editor) => h("label", { class: "pt-field" }, h("span", { class: "pt-field-name" }, editor.label), choice(editor))));
       if (focused) [...fields.querySelectorAll("select")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
     }

@@ -43,10 +43,10 @@ function render({ model, el }) {
         return h("li", {}, button, h("span", { class: "pt-why-change" }, change.label), h("span", { class: "pt-number pt-good" }, change.gain));
       });
       side.append(h("h4", {}, "What would help most"), h("ul", { class: "pt-changes" }, ...items));
-    } else side.append(h("h4", {}, "What would help most"), h("p", { class: "pt-faint" }, why.searching ? "Trying neighbouring strategies…" : "No neighbouring strategy is faster."));
+    } else side.append(h("h4", {}, "What would help most"), h("p", { class: "pt-faint" }, why.searching ? "Trying similar strategies…" : "No similar strategy is faster."));
     if (why.levers.length) side.append(table("If the machine were better", ["", "step time"], why.levers.map((lever) => h("tr", {}, h("th", { scope: "row" }, lever.label), h("td", { class: "pt-number" }, lever.gain)))));
     if (why.exposed.length) side.append(table("Exposed communication by node", ["", "time"], why.exposed.map((entry) => h("tr", {}, h("th", { scope: "row" }, entry.node < 0 ? entry.label : node(entry)), h("td", { class: "pt-number" }, seconds(entry.seconds))))));
-    side.append(h("p", { class: "pt-faint" }, `A measured step would take ${why.band}.`));
+    side.append(h("p", { class: "pt-faint" }, `Step time: ${why.band}`));
     el.replaceChildren(h("div", { class: "pt-why-body" }, ...parts, side));
     probe("why", { steps: why.ladder.length, changes: why.changes.length });
   };

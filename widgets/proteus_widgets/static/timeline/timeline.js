@@ -117,7 +117,7 @@ class TimelineView {
     if (!folds) this.unfolded.add(device);
     this.arrange(this.frame);
     this.moved();
-    this.live.textContent = folds ? `GPU ${device} stands for ${ranks.length} ranks again` : `GPU ${device} and the ${ranks.length - 1} ranks with the same times: ${ranges(ranks)}`;
+    this.live.textContent = folds ? `GPU ${device} represents ${ranks.length} ranks again` : `GPU ${device} and the ${ranks.length - 1} ranks with the same times: ${ranges(ranks)}`;
   }
 
   unfoldSelected() {
@@ -340,7 +340,7 @@ class TimelineView {
     if (span < 0) return null;
     const shared = row.copy ? `same times as GPU ${row.device}` : "";
     const micro = frame.microOf(span) >= 0 ? ` · micro-batch ${frame.microOf(span)}` : "";
-    const copies = row.multiplicity > 1 && !row.unfolded ? ` · stands for ${row.multiplicity} ranks` : "";
+    const copies = row.multiplicity > 1 && !row.unfolded ? ` · represents ${row.multiplicity} ranks` : "";
     return [frame.names[frame.name[span]], this.kinds[frame.kind[span]].label + micro, `${seconds(frame.duration[span])} from ${seconds(frame.start[span], 6)}`, `${row.label} · ${row.stream}${copies}`, shared];
   }
 
@@ -378,7 +378,7 @@ class TimelineView {
     const { cursor, span, viewport } = this;
     const time = span ? span.start_s + span.duration_s / 2 : (viewport.from + viewport.to) / 2;
     cursor.held = cursor.held === time ? null : time;
-    this.live.textContent = cursor.held === null ? "link use over the step" : `link use at ${seconds(time)}`;
+    this.live.textContent = cursor.held === null ? "link utilisation over the step" : `link utilisation at ${seconds(time)}`;
     this.ask();
     this.tell();
   }
