@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from proteus import launch
 from proteus.arguments import A, FilePath, takes
 from proteus.calibration import calibrated
 from proteus.cluster import Cluster, clusters
@@ -130,6 +131,7 @@ __all__ = [
     "from_hf",
     "from_torch",
     "lab",
+    "launch",
     "models",
     "read_trace",
     "search",

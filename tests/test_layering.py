@@ -22,7 +22,7 @@ ORDER = (
     "errors", "arguments", "callable_module", "progress", "units", "identity", "yaml_nodes", "files",
     "mesh", "placement",
     "model", "hardware", "cluster", "frameworks", "costs", "strategy", "compiler", "htae", "result", "simulate",
-    "calibration", "search", "traces", "validation", "torch_import", "verify", "profiling", "cli",
+    "calibration", "search", "launch", "traces", "validation", "torch_import", "verify", "profiling", "cli",
 )  # fmt: skip
 #: costs know operators and links, not how a strategy spreads them
 COSTS_MAY_IMPORT = {"errors", "units", "files", "model", "hardware", "cluster", "frameworks", "costs"}

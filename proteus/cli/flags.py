@@ -132,6 +132,11 @@ def add_strategy_flags(parser: argparse.ArgumentParser, *, needs_cluster: bool =
     inputs.add_argument(
         "--tree", metavar="FILE", help="a saved strategy tree (YAML); the flags below then do not apply"
     )
+    inputs.add_argument(
+        "--launch",
+        metavar="FILE",
+        help="a launch file of a training framework says model and strategy; the flags below go before it",
+    )
     add_plan_flags(parser, specs())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proteus.cli.flags import given_settings
 from proteus.errors import InputError, needs_extra
@@ -112,11 +112,13 @@ def load_calibration(options: argparse.Namespace) -> Calibration | None:
     return load(machines[0]).calibration if len(options.cluster) == len(machines) == 1 else None
 
 
-def load_tree(options: argparse.Namespace) -> StrategyTree:
+def load_tree(options: argparse.Namespace, cluster: Cluster | None = None) -> StrategyTree:
     """The strategy tree: the file's, or the recipe's with the flags given."""
     import proteus as pt
 
     settings = given_settings(options)
+    if options.launch is not None:
+        return _launched(options, settings, cluster)
     if options.tree is None:
         return pt.StrategyTree(load_model(options)).parallelize(Plan.of(settings))
     if options.dims and options.model is None:
@@ -133,6 +135,27 @@ def load_tree(options: argparse.Namespace) -> StrategyTree:
             f"{options.tree}: not a text file in UTF-8 (byte {error.start}); is it a strategy tree?"
         ) from error
     return pt.StrategyTree.from_yaml(text, model=load_model(options) if options.model else None, source=options.tree)
+
+
+def _launched(options: argparse.Namespace, settings: dict[str, Any], cluster: Cluster | None) -> StrategyTree:
+    """The tree of a launch file, with the flags that the user gave before what the file says."""
+    import proteus as pt
+    from proteus.strategy.plan import FILL
+
+    if options.tree is not None:
+        raise InputError(f"--launch {options.launch} and --tree {options.tree} both say the strategy; give one of them")
+    launch = pt.launch.read(options.launch)
+    if cluster is not None and not launch.cluster.is_fixed and launch.cluster.world_size != cluster.num_devices:
+        launch = pt.launch.read(options.launch, world_size=cluster.num_devices)
+    if options.model is not None:
+        launch = launch.with_model(load_model(options))
+    elif options.dims:
+        launch = launch.with_dims(**options.dims)
+    launch.without_needs(settings).check()
+    assert launch.model is not None
+    if {"tp", "pp", "cp"} & set(settings) and "dp" not in settings:
+        settings["dp"] = FILL  # what the file or its world size left for it no longer holds
+    return pt.StrategyTree(launch.model).parallelize(launch.plan.changed(**settings))
 
 
 def names_a_file(text: str) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from proteus.cli import bench, cluster, lab, profile, search, simulate, trace, validate, verify
+from proteus.cli import bench, cluster, lab, launch, profile, search, simulate, trace, validate, verify
 from proteus.cli import list as list_names
 
-COMMANDS = (simulate, search, verify, cluster, list_names, profile, trace, validate, bench, lab)
+COMMANDS = (simulate, search, launch, verify, cluster, list_names, profile, trace, validate, bench, lab)
 
 
 class Parser(argparse.ArgumentParser):

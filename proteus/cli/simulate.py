@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     from proteus.htae.engine import warm_up
 
     cluster = load_cluster(options)
-    tree = load_tree(options)
+    tree = load_tree(options, cluster)
     warm_up(announce)
     calibration = load_calibration(options)
     result = pt.simulate(
