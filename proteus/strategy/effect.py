@@ -76,7 +76,7 @@ def ineffective(before: StrategyTree, after: StrategyTree, selector: str, config
         if not any(heeds(word, block, op, config) for block, op in _below(after, selector)):
             in_vain = _differs(after, tree_without, view)
         else:
-            in_vain = _differs(after, tree_without, _where_heeded(word, view)) and (
+            in_vain = _differs(after, tree_without, _where_heeded(word, view, config)) and (
                 not _differs(after, tree_without, effect) or _axis_in_vain(after, selector, word, config)
             )
         if in_vain:
@@ -105,8 +105,11 @@ def heeds(word: str, block: Block, op: Op, config: NodeConfig) -> bool:
     return any(block.tensors[operand.tensor].kind == "parameter" for operand in op.inputs)
 
 
-def _where_heeded(word: str, view: Callable[[Block, Op, NodeConfig], Any]) -> Callable[[Block, Op, NodeConfig], Any]:
-    return lambda block, op, config: view(block, op, config) if heeds(word, block, op, config) else None
+def _where_heeded(
+    word: str, view: Callable[[Block, Op, NodeConfig], Any], said: NodeConfig
+) -> Callable[[Block, Op, NodeConfig], Any]:
+    """`view` of the ops to which the word, as it is said, can mean anything."""
+    return lambda block, op, config: view(block, op, config) if heeds(word, block, op, said) else None
 
 
 def _axis_in_vain(tree: StrategyTree, selector: str, word: str, config: NodeConfig) -> bool:

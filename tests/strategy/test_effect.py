@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import proteus as pt
 from proteus.errors import StrategyError
 from proteus.strategy import Memory, StrategyTree
-from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES
-from proteus.strategy.effect import told_of
+from proteus.strategy.config import RECOMPUTES, TENSOR_ROLES, NodeConfig
+from proteus.strategy.effect import heeds, told_of
 
 CLUSTER = pt.clusters.load("dgx-a100")
 TREES = {
@@ -37,11 +37,18 @@ def compiled(tree: StrategyTree) -> tuple[Any, ...]:
     return result.timeline.start_s.tobytes(), result.timeline.end_s.tobytes(), memory, rows
 
 
-def told(tree: StrategyTree, fields: dict[str, Any]) -> list[Any]:
-    """What every op of every layer is told in the words of `fields`."""
-    kind, value = next(iter(fields.items()))
-    of = told_of(f"{kind}.{next(iter(value))}" if isinstance(value, dict) else kind)
-    return [of(run.block, op, run.configs[op.name]) for run in tree.runs() for _ in run.copies for op in run.block.ops]
+def told(tree: StrategyTree, said: dict[str, Any]) -> list[Any]:
+    """What every op of every layer that heeds the words of `said` is told in them."""
+    kind, value = next(iter(said.items()))
+    word = f"{kind}.{next(iter(value))}" if isinstance(value, dict) else kind
+    view, config = told_of(word), NodeConfig(**said)
+    return [
+        view(run.block, op, run.configs[op.name])
+        for run in tree.runs()
+        for _ in run.copies
+        for op in run.block.ops
+        if heeds(word, run.block, op, config)
+    ]
 
 
 def selectors(tree: StrategyTree) -> list[str]:
